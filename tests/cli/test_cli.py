@@ -184,8 +184,14 @@ def test_the_columns_of_the_keys_are_straight(capsys: pytest.CaptureFixture[str]
     assert len(helps) == 1
 
 
-def test_a_folder_without_a_task_is_told_how_to_make_one(tmp_path: Path) -> None:
+def test_a_folder_or_a_name_that_cannot_be_used_is_one_line(tmp_path: Path, task: Path) -> None:
     refused(here("tune", tmp_path, "--headless"), "task.toml", "akg-tui new")
+    refused(here("resume", tmp_path, "--headless"), str(tmp_path))
+    refused(here("demo", "nothing", cwd=tmp_path), "row_softmax")
+    (task / "runs").write_text("in the way")
+    refused(here("tune", task, "--headless"), "runs")
+    (task / "reference.py").unlink()
+    refused(here("eval", task), "reference.py")
 
 
 def test_a_broken_task_is_refused_by_file_line_and_field(tmp_path: Path) -> None:
@@ -203,20 +209,6 @@ def test_a_broken_task_is_refused_by_file_line_and_field(tmp_path: Path) -> None
         assert not (task / "runs").exists()
 
 
-def test_a_missing_reference_is_named(task: Path) -> None:
-    (task / "reference.py").unlink()
-    refused(here("eval", task), "reference.py")
-
-
-def test_an_unwritable_run_folder_is_one_line(task: Path) -> None:
-    (task / "runs").write_text("in the way")
-    refused(here("tune", task, "--headless"), "runs")
-
-
-def test_resuming_what_is_not_a_run_is_one_line(tmp_path: Path) -> None:
-    refused(here("resume", tmp_path, "--headless"), str(tmp_path))
-
-
 def test_a_second_writer_is_refused_and_the_run_is_untouched(tmp_path: Path, task: Path) -> None:
     run = create(tmp_path / "other")
     try:
@@ -225,10 +217,6 @@ def test_a_second_writer_is_refused_and_the_run_is_untouched(tmp_path: Path, tas
         assert (run.path / "events.jsonl").read_bytes() == before
     finally:
         run.close()
-
-
-def test_an_unknown_sample_is_answered_with_the_names_there_are(tmp_path: Path) -> None:
-    refused(here("demo", "nothing", cwd=tmp_path), "row_softmax")
 
 
 def test_new_makes_a_task_that_can_be_checked(tmp_path: Path) -> None:

@@ -6,12 +6,7 @@ Only the judge is a fake.
 from __future__ import annotations
 
 import json
-import shlex
-import shutil
-import subprocess
-import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,83 +17,42 @@ from tests.cli.fake_judged import COMMAND
 from tests.engine.runs import make_task
 from tests.tui.terminal import PtyTerminal
 
-PATIENCE_S = 60.0
 ROOT = Path(__file__).parents[2]
-
-
-class Terminal:
-    """One tmux session of its own server. `wait` polls the screen until it shows a text."""
-
-    def __init__(self, width: int, height: int, command: list[str], folder: Path) -> None:
-        self.socket = f"akg-{uuid.uuid4().hex[:12]}"
-        size = ("-x", str(width), "-y", str(height))
-        # The size is the terminal's, whatever the tests' own environment says.
-        words = f"unset COLUMNS LINES; export PYTHONPATH={shlex.quote(str(ROOT))}; "
-        words += shlex.join(command) + "; echo LEFT; exec cat"
-        self._tmux("-f", "/dev/null", "new-session", "-d", *size, "-c", str(folder), words)
-
-    def _tmux(self, *words: str) -> str:
-        command = ["tmux", "-L", self.socket, *words]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-    def press(self, *keys: str) -> None:
-        self._tmux("send-keys", *keys)
-
-    def resize(self, width: int, height: int) -> None:
-        self._tmux("resize-window", "-x", str(width), "-y", str(height))
-
-    def screen(self) -> str:
-        return self._tmux("capture-pane", "-p")
-
-    def insist(self, key: str, question: str, *texts: str) -> str:
-        """Press a key that counts only after a while in sight, as long as the question is on the
-        screen, until `texts` are.
-        """
-        return self.wait(*texts, press=(key, question))
-
-    def wait(self, *texts: str, press: tuple[str, str] | None = None) -> str:
-        """Poll until all `texts` are on screen."""
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            screen = self.screen()
-            if all(text in screen for text in texts):
-                return screen
-            if press and press[1] in screen:
-                self.press(press[0])
-            if time.monotonic() > deadline:
-                raise AssertionError(f"never saw {texts} in:\n{screen}")
-            time.sleep(0.1)
-
-    def close(self) -> None:
-        subprocess.run(["tmux", "-L", self.socket, "kill-server"], capture_output=True, check=False)
+Tune = Callable[..., PtyTerminal]
 
 
 @pytest.fixture
-def terminal(tmp_path: Path) -> Iterator[Terminal]:
-    assert shutil.which("tmux"), "this test needs tmux: apt-get install tmux"
-    make_task(tmp_path / "task")
-    command = [*COMMAND, "tune", "task", "--max-rounds", "2", "--mode", "step"]
-    session = Terminal(120, 40, command, tmp_path)
-    yield session
-    session.close()
+def tune(tmp_path: Path) -> Iterator[Tune]:
+    """Return what begins a run in a terminal."""
+    opened: list[PtyTerminal] = []
+
+    def begin(*words: str) -> PtyTerminal:
+        make_task(tmp_path / "task")
+        command = [*COMMAND, "tune", "task", *words]
+        opened.append(PtyTerminal(command, tmp_path, (120, 40), PYTHONPATH=str(ROOT)))
+        return opened[0]
+
+    yield begin
+    for terminal in opened:
+        terminal.close()
 
 
-def test_a_person_steps_reviews_rejects_resizes_and_leaves(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_a_person_steps_reviews_rejects_resizes_and_leaves(tune: Tune, tmp_path: Path) -> None:
+    terminal = tune("--max-rounds", "2", "--mode", "step")
     terminal.wait(
         "WAIT_STEP", "one step to BASELINE", "1 plan", "2 kernel.py", "3 chart", "4 agent"
     )
     for phase in ("PLAN", "EDIT", "EVAL", "DECIDE"):
-        terminal.press("n")
+        terminal.write("n")
         terminal.wait("WAIT_STEP", f"one step to {phase}")
-    terminal.press("n")
+    terminal.write("n")
     terminal.wait("WAIT_USER", "KEEP attempt 1?", "typing never answers this")
-    terminal.press("y", "k", "d", "Escape", "Enter")
+    for key in ("y", "k", "d", "\x1b", "\r"):
+        terminal.write(key)
     terminal.wait("WAIT_USER")
-    terminal.press("r")
+    terminal.write("r")
     terminal.wait("review of attempt 1", "- SPEED", "+ SPEED", "the run waits for you:  K keep")
-    terminal.press("D")
+    terminal.write("D")
     terminal.wait("WAIT_STEP", "one step to EDIT")
     (journal,) = tmp_path.glob("task/runs/*/events.jsonl")
     answers = [r.event for r in read(journal) if isinstance(r.event, ev.GateAnswered)]
@@ -109,22 +63,18 @@ def test_a_person_steps_reviews_rejects_resizes_and_leaves(
     terminal.wait("40×10")
     terminal.resize(120, 40)
     # Enter did zoom the pane.
-    terminal.press("z")
+    terminal.write("z")
     terminal.wait("1 plan", "3 chart")
-    terminal.press("q")
+    terminal.write("q")
     terminal.wait("can be resumed")
-    terminal.insist("y", "can be resumed", "akg-tui resume task/runs/", "LEFT")
+    terminal.insist("y", "can be resumed", "go on with: akg-tui resume task/runs/")
+    assert terminal.wait_ended() == 0
 
 
-def test_a_run_in_a_terminal_that_nobody_touched_writes_a_draft(tmp_path: Path) -> None:
+def test_a_run_in_a_terminal_that_nobody_touched_writes_a_draft(tune: Tune, tmp_path: Path) -> None:
     """The workbench replaces stdout; that must not make it a command line, which may export."""
-    make_task(tmp_path / "task")
-    workbench = [*COMMAND, "tune", "task", "--max-rounds", "1"]
-    terminal = PtyTerminal(workbench, tmp_path, (120, 40), PYTHONPATH=str(ROOT))
+    terminal = tune("--max-rounds", "1")
     found = "task/runs/*/report.json"  # written last
-    try:
-        terminal.until(lambda: any(tmp_path.glob(found)), "a report")
-    finally:
-        terminal.close()
+    terminal.until(lambda: any(tmp_path.glob(found)), "a report")
     (report,) = tmp_path.glob(found)
     assert json.loads(report.read_text())["status"] == "in_progress"

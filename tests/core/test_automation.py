@@ -236,11 +236,7 @@ def test_stop_conditions_are_journaled_once_though_the_process_dies_right_after(
     met = ev.StopConditionsMet(
         reasons=("max rounds reached (1)",), primary="max rounds reached (1)"
     )
-    from akg_tui.core.fold import evolve
-
-    record = ev.Record(run.state.seq + 1, run.now, met)
-    run.state = evolve(run.state, record)  # and the process died before PhaseEntered
-    run.records.append(record)
+    run.tell(met)  # and the process died before PhaseEntered
     run.until_agent()
     assert run.state.finished == "max rounds reached (1)"
     assert sum(isinstance(r.event, ev.StopConditionsMet) for r in run.records) == 1

@@ -38,15 +38,6 @@ def test_the_state_at_an_event_is_the_fold_of_the_events_up_to_it(
     assert past.extend() == fold(records)
 
 
-def test_it_grows_with_the_run() -> None:
-    records = list(run()[:40])
-    past = Past(records, every=10)
-    past.extend()
-    records += run()[40:]
-    assert past.extend() == fold(run())
-    assert past.at(35) == fold(run()[:35])
-
-
 def test_rounds_are_where_they_were_settled() -> None:
     past = Past(run())
     settled = [r for r in run() if isinstance(r.event, ev.Decided)]

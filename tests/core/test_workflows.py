@@ -10,7 +10,6 @@ from akg_tui.core import events as ev
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.phases import (
     TUNE,
-    WORKFLOWS,
     BadWorkflow,
     Gate,
     Mode,
@@ -250,14 +249,3 @@ def test_each_try_is_a_round_in_the_account_of_tokens() -> None:
     run.writes("w2", faster())
     run.plan("a")
     assert sorted(dict(usage_report(run.records).by_round)) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("workflow", WORKFLOWS)
-def test_a_run_keeps_the_workflow_of_its_journal(workflow: str) -> None:
-    run = SimulatedRun(workflow=workflow)  # type: ignore[arg-type]
-    for record in run.records:
-        line = ev.to_builtins(record.event)
-        assert line["task"]["workflow"] == workflow
-    folded = run.refold()
-    assert folded is not None
-    assert folded.workflow.name == workflow

@@ -21,6 +21,7 @@ from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.recovery import opening
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.task_folder import TaskFolder, load_task
+from tests.engine.runs import Clock
 
 REFERENCE = """\
 import torch
@@ -52,17 +53,6 @@ class ModelNew(torch.nn.Module):
 
 ROUNDS = 6
 TOML = f'op = "add_one"\n\n[policy]\nmax_rounds = {ROUNDS}\n'
-
-
-class Clock:
-    """Counts up from wherever the journal has come to."""
-
-    def __init__(self, now: float = 1_700_000_000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        self.now += 1.0
-        return self.now
 
 
 def make_task(folder: Path) -> TaskFolder:

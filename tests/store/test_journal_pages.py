@@ -148,3 +148,15 @@ def _read_in_pieces(path: Path) -> Sequence[ev.Record]:
     while tail.more():
         pass
     return tail.records
+
+
+def test_damage_in_what_was_read_is_told_and_keeps_what_was_read(path: Path) -> None:
+    tail = JournalTail(path)
+    assert tail.more()
+    whole = list(tail.records)
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes().replace(b'"seq":5,', b'"seq":6,'))
+    copy.replace(path)
+    with pytest.raises(JournalDamaged, match="its checksum is wrong"):
+        tail.more()
+    assert list(tail.records) == whole

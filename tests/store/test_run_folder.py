@@ -16,7 +16,6 @@ from akg_tui.core.plan.plan_document import render_plan
 from akg_tui.store.errors import (
     JournalDamaged,
     RunFolderError,
-    RunLocked,
     StoreError,
 )
 from akg_tui.store.journal import read
@@ -123,12 +122,6 @@ def test_an_event_against_the_rules_is_not_written(run: RunFolder) -> None:
     assert (run.path / "events.jsonl").read_bytes() == before
     run.append(ev.HintGiven(text="go on"))
     assert run.state.hints == ("go on",)
-
-
-def test_a_run_is_open_once(run: RunFolder) -> None:
-    with pytest.raises(RunLocked, match=str(os.getpid())):
-        RunFolder.open(run.path)
-    assert read_state(run.path) == run.state
 
 
 def test_runs_of_the_same_second_get_names_of_their_own(task: TaskFolder) -> None:
