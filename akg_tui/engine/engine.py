@@ -122,6 +122,7 @@ class Evaluator(Protocol):
         reference: str = "",
         device: int = 0,
         limit_s: float,
+        ahead: Sequence[KernelFiles] = (),
     ) -> Measurement: ...
 
     async def race(
@@ -272,6 +273,7 @@ class Engine:
         reference: str = "",
         device: int = 0,
         limit_s: float = 0.0,
+        ahead: Sequence[KernelFiles] = (),
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
         async with self._judging():
@@ -285,6 +287,7 @@ class Engine:
                 reference=reference,
                 device=device,
                 limit_s=limit_s,
+                ahead=ahead,
             )
 
     async def race(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from akg_tui.core.measurement import (
 from akg_tui.core.sanitize import strip_to_line
 from akg_tui.dsl import kernel_text, torch_headers
 from akg_tui.evaluate.cases import JudgedCase, judged_cases
-from akg_tui.evaluate.device_side import fault_of_device
+from akg_tui.evaluate.device_side import fault_of_device, side_of
 from akg_tui.evaluate.processes.child_pool import ChildPool, EvaluationError
 from akg_tui.evaluate.processes.draws import secret_random
 from akg_tui.evaluate.processes.worker import ChildFailed, Zygote
@@ -39,7 +39,7 @@ from akg_tui.evaluate.reference import metrics_in
 from akg_tui.evaluate.reference_fault import FaultKind
 from akg_tui.evaluate.sandbox.protections import Protection
 from akg_tui.evaluate.targets.adapters import adapters
-from akg_tui.evaluate.targets.cpu import judge_threads
+from akg_tui.evaluate.targets.cpu import judge_threads, processors
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Decoys
 from akg_tui.evaluate.verification import CallAllowance, Errors, Verification
@@ -206,6 +206,7 @@ class Evaluation:
                 with case.named():
                     case.reference.examine()
             self._precompile_headers()
+            self._build_ahead()
             with contextlib.ExitStack() as kept:
                 # They report to this object: in a circle their inputs' memory would not be freed.
                 kept.callback(self._verifications.clear)
@@ -239,6 +240,40 @@ class Evaluation:
         for kernel in filter(None, (self._kernel, self.request.incumbent)):
             for flags in headers.missing(kernel.page):
                 headers.precompile(flags, lambda: self.report(told))
+
+    def _build_ahead(self) -> None:
+        """Build the kernel and those that come next, as many at once as there are CPUs.
+
+        Their own evaluations find them built. What fails here fails again there, and is told.
+        """
+        caches, wanted = self._pool.caches, (self._kernel, *self.request.ahead)
+        if not self.request.ahead or caches.holds(self._kernel.sha256):
+            return
+        kernels = [each for each in wanted if not caches.holds(each.sha256)]
+        at_once = len(processors())
+        for first in range(0, len(kernels), at_once):
+            self._stage("build")
+            self._load_at_once(kernels[first : first + at_once])
+
+    def _load_at_once(self, kernels: Sequence[KernelFiles]) -> None:
+        """Load kernels, each in a process of its own, which builds them."""
+        reference = self.shared.cases[0].reference
+        with contextlib.ExitStack() as kept:
+            sides = [
+                kept.enter_context(
+                    contextlib.closing(
+                        side_of(self._pool, "candidate", reference.kernel_plan(each))
+                    )
+                )
+                for each in kernels
+            ]
+            children = kept.enter_context(self._pool.children(kernels, builds=True))
+            for side, worker in zip(sides, children, strict=True):
+                with contextlib.suppress(ChildFailed):
+                    side.send_plan(worker, reference.state)
+            for worker in children:
+                with contextlib.suppress(ChildFailed):
+                    self._pool.await_load(worker)
 
     def _verify(self, case: JudgedCase, kept: contextlib.ExitStack) -> TimedCase:
         """Verify the candidate in one case; `kept` closes the inputs, which timing needs again."""

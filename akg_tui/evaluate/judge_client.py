@@ -254,6 +254,7 @@ class Judge:
         reference: str = "",
         device: int = 0,
         limit_s: float = 0.0,
+        ahead: Sequence[Kernel] = (),
     ) -> Measurement:
         """Verify a kernel and, if `timed`, time it, for information.
 
@@ -267,6 +268,8 @@ class Judge:
 
         After `limit_s` seconds of work (0: never) it is given up, and the message tells the stages
         that were reached; a kernel that was verified by then is correct.
+
+        The kernels `ahead` are built together with it, for probes of them that follow.
         """
         terms: dict[str, Any] = {
             "timed": timed,
@@ -276,6 +279,7 @@ class Judge:
         }
         own = reference in ("", self._begin.reference)
         if own and not device:
+            terms["ahead"] = await self._runnable(ahead)
             return await self._evaluate(kernel, incumbent, limit_s, label="probe", **terms)
         target, lease = adapters(self._task)[0], self._begin.lease
         if lease and device:
@@ -320,6 +324,22 @@ class Judge:
         if not isinstance(answer, Raced) or answer.outcome is None:
             raise EvaluationCancelled(request.label)
         return answer.outcome
+
+    async def _runnable(self, kernels: Sequence[Kernel]) -> tuple[KernelFiles, ...]:
+        """Return the kernels that may run without being asked for by themselves.
+
+        Not those that are refused for their text, and none where a gate must be asked.
+        """
+        task = self._task
+
+        def may_run(kernel: KernelFiles) -> bool:
+            if kernel.names != task.files.names or syntax_fault(kernel) is not None:
+                return False
+            return not any(each.refused for each in static_guard.findings(kernel, task))
+
+        files = () if self._gate is not None else kernels
+        given = [files_of(each, task.files.kernel) for each in files]
+        return tuple([each for each in given if await asyncio.to_thread(may_run, each)])
 
     async def _evaluate(
         self, given: Kernel, incumbent: Kernel | None, limit_s: float = 0.0, **options: Any

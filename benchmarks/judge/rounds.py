@@ -20,6 +20,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from akg_tui.agent.tools.sweeps import built_ahead
 from akg_tui.core.measurement import PRECISE, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Task, Timing
@@ -85,10 +86,18 @@ async def hold(session: Session) -> dict[str, object]:
     }
 
 
+async def verify(judge: Judge, kernels: Sequence[str]) -> None:
+    """Verify settings in turn, as `sweep_kernel` does."""
+    build_s = 0.0
+    for at, kernel in enumerate(kernels):
+        ahead = kernels[at + 1 : at + 1 + built_ahead(build_s)]
+        found = await judge.probe(kernel, timed=False, ahead=ahead)
+        build_s = max(build_s, found.build_s)
+
+
 async def sweep(judge: Judge, kernels: Sequence[str]) -> None:
     """Verify settings and race them, as `sweep_kernel` does."""
-    for kernel in kernels:
-        await judge.probe(kernel, timed=False)
+    await verify(judge, kernels)
     if kernels:
         await judge.race(kernels, within_s=20.0)
 
@@ -99,8 +108,7 @@ async def agree(races: int, within_s: float) -> dict[str, object]:
     kernels = [linear(*each) for each in itertools.product(flags, (2, 4, 6), (8, 16, 32, 64))]
     with tempfile.TemporaryDirectory() as folder:
         async with Judge(Task(op="linear_gelu"), LINEAR, Path(folder)) as judge:
-            for kernel in kernels:
-                await judge.probe(kernel, timed=False)
+            await verify(judge, kernels)
             best, seconds = [], []
             for _ in range(races):
                 start = time.monotonic()
@@ -130,8 +138,7 @@ async def race() -> dict[str, object]:
         async with Judge(Task(op="softmax"), SOFTMAX, Path(folder)) as judge:
             kernels = [SETTING.replace("TIMES", str(times)) for times in TIMES]
             start = time.monotonic()
-            for kernel in kernels:
-                await judge.probe(kernel, timed=False)
+            await verify(judge, kernels)
             verified_s = time.monotonic() - start
             outcome = await judge.race(kernels, within_s=20.0)
             raced_s = time.monotonic() - start - verified_s

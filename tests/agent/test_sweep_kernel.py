@@ -187,15 +187,16 @@ async def test_a_sweep_of_wrong_settings_is_an_error_with_the_table(tmp_path: Pa
 
 async def test_a_sweep_ends_when_the_run_stops_or_the_judge_is_lost(tmp_path: Path) -> None:
     async with calling(tmp_path) as caller:
-        judge = caller.engine._judge
+        judge: Any = caller.engine._judge
+        judge.build_s = 30.0
         real = judge.probe
 
-        async def stopped(*args: Any, **kwargs: Any) -> Measurement:
+        async def stopped(*args: Any, **kwargs: Any) -> Any:
             if len(probes(caller)) == 1:
                 assert caller.engine.send(cmd.Pause()) is None
             return await real(*args, **kwargs)
 
-        judge.probe = stopped  # type: ignore[method-assign]
+        judge.probe = stopped
         told = await caller.good("sweep_kernel", text=TWO)
         assert told.startswith("sweep 1 of p1: 2 of 4 settings")
         assert "it ended early: the run pauses or has reached a limit" in told
@@ -204,9 +205,23 @@ async def test_a_sweep_ends_when_the_run_stops_or_the_judge_is_lost(tmp_path: Pa
         async def lost(*_: Any, **__: Any) -> Measurement:
             return Measurement(outcome=Outcome.ERROR, failure=FailureKind.JUDGE, message="gone")
 
-        judge.probe = lost  # type: ignore[method-assign]
+        judge.probe = lost
         assert "the judge failed: gone" in await caller.refused("sweep_kernel", text=TWO)
         assert trials_left(caller.engine.state) == 4
+
+
+async def test_settings_are_built_together_once_a_compiler_was_slow(tmp_path: Path) -> None:
+    async with calling(tmp_path) as caller:
+        judge: Any = caller.engine._judge
+        await caller.good("sweep_kernel", text=TWO)
+        assert judge.ahead == [0] * 5
+        made = [each.made_from for each in trials(caller)]
+        judge.ahead.clear()
+        judge.build_s = 30.0
+        await caller.good("sweep_kernel", text=TWO)
+        # The first one tells; the last is the judge's comparison.
+        assert judge.ahead == [0, 2, 1, 0, 0]
+        assert [each.made_from for each in trials(caller)] == made * 2
 
 
 async def test_a_sweep_has_the_time_of_the_trials_that_it_may_cost(tmp_path: Path) -> None:

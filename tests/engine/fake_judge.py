@@ -31,6 +31,9 @@ class FakeJudge:
         self.probes: list[tuple[bool, int, int]] = []
         self.asked: list[tuple[bool, str, int]] = []
         """Of each probe: verified, another reference, the device."""
+        self.ahead: list[int] = []
+        """Of each probe: how many kernels are built together with it, for the next probes."""
+        self.build_s = 0.0
         self.races: list[int] = []
         self.race_noise: list[tuple[tuple[str, ...], float]] = []
         """Of each of the next races: its disturbances, and the smallest gain that it would show."""
@@ -99,7 +102,9 @@ class FakeJudge:
         reference: str = "",
         device: int = 0,
         limit_s: float = 0.0,
+        ahead: Sequence[Kernel] = (),
     ) -> Measurement:
+        self.ahead.append(len(ahead))
         self.probes.append((timed, samples, warmups))
         self.asked.append((verified, reference, device))
         found = await self.evaluate(kernel, incumbent)
@@ -110,7 +115,9 @@ class FakeJudge:
             )
         if timed or found.outcome is not Outcome.CORRECT:
             return found
-        return Measurement(outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6)
+        return Measurement(
+            outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6, build_s=self.build_s
+        )
 
     async def race(
         self, kernels: Sequence[Kernel], *, within_s: float, limit_s: float

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from akg_tui.core.measurement import Outcome
+from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.evaluate import Judge
 from akg_tui.evaluate.sandbox import build_cache
 from akg_tui.evaluate.sandbox.build_cache import BuildCaches, CopyFailed, CoveredFolder
@@ -28,6 +28,7 @@ before = built()
 CHECK = "if before and built() != before: raise RuntimeError('built again')"
 
 AT_LOAD = SPY + CPP + CHECK + "\n"
+LATE = SPY + CPP + "if not before: raise RuntimeError('not built before')\n"
 AT_CALL = SPY + LOAD_INLINE.replace("        y = 2", f"            {CHECK}\n        y = 2")
 
 
@@ -50,6 +51,26 @@ async def test_what_one_process_builds_no_other_builds_again(judge: Judge, sourc
     found = await judge.probe(source, samples=1)
     assert found.outcome is Outcome.CORRECT, found
     assert found.clusters > 1
+
+
+@SESSION
+async def test_kernels_that_come_next_are_built_together_with_the_first(judge: Judge) -> None:
+    first, *others = (f"{LATE}# {number}\n" for number in range(4))
+    found = await judge.probe(first, timed=False, ahead=others)
+    assert found.outcome is Outcome.CORRECT, found
+    for each in others:
+        assert (await judge.probe(each, timed=False)).outcome is Outcome.CORRECT
+    alone = await judge.probe(LATE, timed=False)
+    assert alone.message.endswith("RuntimeError: not built before"), alone
+
+
+@SESSION
+async def test_one_that_fails_to_build_ahead_fails_by_itself_only(judge: Judge) -> None:
+    broken = CPP.replace("float", "flaot")
+    found = await judge.probe(f"{LATE}# beside one\n", timed=False, ahead=[broken, "x = ("])
+    assert found.outcome is Outcome.CORRECT, found
+    found = await judge.probe(broken, timed=False)
+    assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.BUILD), found
 
 
 @SESSION

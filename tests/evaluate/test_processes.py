@@ -251,6 +251,17 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path
         assert daemon not in process_watch.parents()
         assert judge.pid == first
 
+        # So it is while kernels are built that come next.
+        leaves = f"{DAEMON}leave_daemon('akg-daemon-6')\ntime.sleep(1000)"
+        following = kernel("return x", before=leaves)
+        cancelled = asyncio.create_task(judge.probe(f"{PLAIN}# one\n", ahead=[following]))
+        daemon = await appears(judge, "akg-daemon-6")
+        cancelled.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+        assert daemon not in process_watch.parents()
+        assert judge.pid == first
+
         # Given up after its time: told with the stage, and nothing is left of it.
         found = await judge.probe(hanging("akg-daemon-5"), limit_s=0.5)
         assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.TIMEOUT)

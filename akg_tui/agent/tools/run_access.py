@@ -80,6 +80,7 @@ class RunAccess(Protocol):
         reference: str = "",
         device: int = 0,
         limit_s: float = 0.0,
+        ahead: Sequence[KernelFiles] = (),
     ) -> Measurement:
         """Let the judge measure a kernel, for information only.
 
@@ -87,7 +88,8 @@ class RunAccess(Protocol):
         timed samples (0: the judge's own choice), `warmups` is the number of untimed calls before
         them. Not `verified`, no result is looked at. Another `reference` or `device` has a judge of
         its own. After `limit_s` seconds (0: never) it is given up, and the message tells the stages
-        that were reached. Nothing is journaled, and no decision depends on it.
+        that were reached. The kernels `ahead`, which are measured next, are built together with
+        this one. Nothing is journaled, and no decision depends on it.
         """
         ...
 

@@ -59,6 +59,8 @@ MAX_KNOBS = 8
 MAX_CHOICES = 32
 BATCH = 4  # settings that the search proposes at a time; small, so that it learns from them
 RACE_S = 20.0  # beyond the two rounds that all settings take part in
+BUILT_AHEAD = 3  # settings that are built with the one before them, on all CPUs
+LONG_BUILD_S = 0.3  # a compiler ran
 MAX_DETAIL = 2_000
 
 Setting = dict[str, Value]
@@ -191,6 +193,14 @@ def _whole_setting(knobs: Sequence[Knob], some: Setting) -> Setting:
     return {knob.name: some.get(knob.name, knob.value) for knob in knobs}
 
 
+def built_ahead(build_s: float) -> int:
+    """Return how many settings are built together with the one before them.
+
+    `build_s` is the longest build so far: where no compiler runs, nothing is gained.
+    """
+    return BUILT_AHEAD if build_s > LONG_BUILD_S else 0
+
+
 class _Sweep:
     """One sweep: what is measured so far, and why it ended before its last setting."""
 
@@ -213,6 +223,8 @@ class _Sweep:
         self._most = most
         self._swept: list[Swept] = []
         self._ended = ""
+        self._build_s = 0.0
+        """The longest build so far."""
         self._noisiest = RaceOutcome()
         """The busy race in which the smallest gain that would be seen was the largest."""
         trials = -(-(most + 1) // SWEPT_A_TRIAL)
@@ -283,7 +295,8 @@ class _Sweep:
     async def _measure(self, settings: Sequence[Setting]) -> None:
         """Verify the settings in turn, until the sweep must end; then race those that are right."""
         right: list[tuple[Setting, KernelFiles, Measurement]] = []
-        for setting in settings:
+        kernels = [with_setting(self._kernel, each) for each in settings]
+        for at, (setting, kernel) in enumerate(zip(settings, kernels, strict=True)):
             state = self._call.run.state
             if wait_over(state, state.last_at):
                 self._ended = "the run pauses or has reached a limit"
@@ -291,8 +304,9 @@ class _Sweep:
                 self._ended = "its time is used up"
             if self._ended:
                 break
-            kernel = with_setting(self._kernel, setting)
-            found = await verified(self._call, kernel)
+            following = at + 1 + built_ahead(self._build_s)
+            found = await verified(self._call, kernel, kernels[at + 1 : following])
+            self._build_s = max(self._build_s, found.build_s)
             if found.outcome is Outcome.CORRECT and found.timed:
                 right.append((setting, kernel, found))
             else:

@@ -283,10 +283,15 @@ async def measured(
     )
 
 
-async def verified(call: ToolContext, kernel: KernelFiles) -> Measurement:
-    """Verify a version without timing it, for at most `policy.trial_s` seconds."""
+async def verified(
+    call: ToolContext, kernel: KernelFiles, ahead: Sequence[KernelFiles] = ()
+) -> Measurement:
+    """Verify a version without timing it, for at most `policy.trial_s` seconds.
+
+    The versions `ahead`, which are verified next, are built together with it.
+    """
     seconds = call.run.state.task.policy.trial_s
-    return await call.run.measure(kernel, timed=False, limit_s=seconds)
+    return await call.run.measure(kernel, timed=False, limit_s=seconds, ahead=ahead)
 
 
 async def raced(call: ToolContext, kernels: Sequence[KernelFiles], within_s: float) -> RaceOutcome:
