@@ -220,7 +220,8 @@ async def test_usage_adds_up_by_call_round_and_item(tmp_path: Path) -> None:
         written = usage["cache_creation"]
         assert call.usage.cache_write_short == written["ephemeral_5m_input_tokens"]
         assert call.usage.cache_write == written["ephemeral_1h_input_tokens"]
-        assert call.request_id.startswith("req_")
+    replied = [r.event for r in run.records if isinstance(r.event, ev.ModelReplied)]
+    assert all(event.request_id.startswith("req_") for event in replied)
     prompt = report.total.prompt_tokens
     assert (
         prompt == run.state.input_tokens == sum(t.prompt_tokens for t in report.by_round.values())
