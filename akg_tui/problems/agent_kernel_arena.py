@@ -38,19 +38,13 @@ def read(path: Path) -> Problem:
     if not is_file_below(folder, folder / TASK):
         raise BadTask(folder, None, "", f"has no {TASK} of its own")
     plain, line = read_yaml(folder / TASK)
-    kind = one_line(str(plain.get("task_type")), 60)
     module = _module(folder, plain, line)
     if module is None:
+        kind = one_line(str(plain.get("task_type")), 60)
         message = f"is {kind}: it has no module of PyTorch to compare with, only scripts of the set"
         raise BadTask(folder / TASK, line("task_type"), "task_type", message)
     problem = kernelbench.read_any_model(module, "AgentKernelArena")
-    targets = plain.get("target_kernel_functions")
-    named = [one_line(str(each), 60) for each in targets] if isinstance(targets, list) else []
-    return dataclasses.replace(
-        problem,
-        op=op_named(folder.resolve().name),
-        facts=(f"task type: {kind}", *([f"functions: {', '.join(named)}"] if named else [])),
-    )
+    return dataclasses.replace(problem, op=op_named(folder.resolve().name))
 
 
 def _module(folder: Path, plain: dict[str, Any], line: Line) -> Path | None:

@@ -25,8 +25,6 @@ NEWEST = 1
 SECTIONS = ("bench-cpu", "simple-cpu", "ci", "bench-gpu")
 """The sections with sizes, those for a CPU first."""
 
-FACTS = ("flop", "mem_bytes")
-
 
 def read(path: Path) -> Problem:
     """Return the problem beside a YAML file, with the sizes of that file. Raises `BadTask`."""
@@ -74,7 +72,6 @@ def read(path: Path) -> Problem:
         absolute=absolute,
         kept_out=tuple(dict.fromkeys([*kept_out, *told])),
         changed=(f"sizes of {section} in {path.name}",),
-        facts=tuple(f"{each}: {entry[each]}" for each in FACTS if each in entry),
     )
 
 

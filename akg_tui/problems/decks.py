@@ -23,8 +23,6 @@ from akg_tui.store.task_folder import check_reference, file_text, parse_python
 
 TASK, SHAPES, REFERENCE, CHECK = "problem.yaml", "shapes.py", "reference.py", "check.py"
 
-FACTS = ("flops_formula", "bytes_formula", "regime", "hardware")
-
 
 def read(path: Path) -> Problem:
     """Return the problem in a folder or of its `problem.yaml`. Raises `BadTask`."""
@@ -55,7 +53,8 @@ def read(path: Path) -> Problem:
     if is_file(folder / CHECK):
         kept_out.append(f"{CHECK}: {NOT_TAKEN_OVER}")
     if plain.get("forbidden"):
-        calls = ", ".join(str(each) for each in _list(folder / TASK, plain, line, "forbidden"))
+        forbidden = plain["forbidden"]
+        calls = ", ".join(map(str, forbidden)) if isinstance(forbidden, list) else str(forbidden)
         kept_out.append(f"forbidden: {one_line(calls, 300)}")
     tolerance = _tolerance(folder / TASK, plain, line)
     return Problem(
@@ -71,7 +70,6 @@ def read(path: Path) -> Problem:
         kept_out=(*kept_out, *told),
         tolerance=tolerance,
         absolute=tolerance,
-        facts=tuple(f"{key}: {one_line(str(plain[key]), 200)}" for key in FACTS if key in plain),
     )
 
 
@@ -88,13 +86,6 @@ def _tolerance(path: Path, plain: dict[str, Any], line: Line) -> float | None:
             message = f"is {one_line(str(value), 60)}, expected a finite number of at least 0"
             raise BadTask(path, line("tolerance"), "tolerance", message)
     return max(filter(None, map(positive, values)), default=None)
-
-
-def _list(path: Path, plain: dict[str, Any], line: Line, key: str) -> list[Any]:
-    value = plain[key]
-    if not isinstance(value, list):
-        raise BadTask(path, line(key), key, "expected a list")
-    return value
 
 
 def _shapes(path: Path) -> list[dict[str, int | float]]:

@@ -56,8 +56,6 @@ class Problem:
     kernel: str | None = None
     kernel_name: str = "kernel.py"
     beside: tuple[tuple[str, str], ...] = ()
-    facts: tuple[str, ...] = ()
-    """Other facts that the problem states, such as its operations and bytes."""
 
     @property
     def what(self) -> str:
@@ -79,7 +77,6 @@ def readme(problem: Problem, decisions: list[str]) -> str:
         ("Decisions", decisions),
         ("Changed", problem.changed),
         ("Not carried over", problem.kept_out),
-        ("Stated by the origin", problem.facts),
     )
     for title, told in parts:
         if told:

@@ -45,12 +45,6 @@ PARENTS = 4
 SCALES = ("sm_scale", "scale")
 """Names of the factor of attention's scores, one over the root of the extent of a query's row."""
 
-SAMPLES = "multinomial"
-"""A function of torch whose results the judge can't compare."""
-
-PROBABILITIES = "probs"
-"""The name of an input of the definitions that sample."""
-
 NEGATIVE = re.compile("negative (?:values|log decay)")
 """Words of a description: state space models explode with others."""
 
@@ -62,10 +56,6 @@ so large that an activation function is linear or constant."""
 
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 PASSED = (*FLOATS, *INTEGERS, "bool")
-ARITHMETIC = (
-    *(ast.Expression, ast.BinOp, ast.UnaryOp, ast.Constant, ast.Name, ast.Load, ast.Add, ast.Sub),
-    *(ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.USub, ast.UAdd),
-)
 
 
 def read(path: Path, label: str = "") -> Problem:
@@ -156,10 +146,6 @@ def _check_run(path: Path, code: str, line: Line) -> None:
         raise BadTask(path, at, "reference", why) from None
     if not any(isinstance(each, ast.FunctionDef) and each.name == "run" for each in body):
         raise BadTask(path, at, "reference", "has no function run")
-    calls = (node for each in body for node in ast.walk(each) if isinstance(node, ast.Attribute))
-    if any(node.attr == SAMPLES for node in calls):
-        message = f"draws random numbers ({SAMPLES}), so it gives two results for one input"
-        raise BadTask(path, at, "reference", message)
 
 
 def _parameters_of_run(code: str) -> list[str]:
@@ -309,7 +295,7 @@ def _axes(
         kind = axis.get("type") if isinstance(axis, dict) else None
         field = f"axes.{name}"
         if kind == "expr":
-            later[name] = _expression(path, line(name), field, axis.get("expression"))
+            later[name] = one_line(str(axis.get("expression")))
             continue
         if kind == "var" and name in derived:
             later[name] = derived[name]
@@ -326,16 +312,6 @@ def _axes(
             raise BadTask(path, line(name), field, f"is {value}, expected at least {least}")
         found[name] = repr(value)
     return found | later
-
-
-def _expression(path: Path, line: int | None, field: str, text: object) -> str:
-    try:
-        tree = ast.parse(str(text), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        tree = None
-    if tree is None or not all(isinstance(node, ARITHMETIC) for node in ast.walk(tree)):
-        raise BadTask(path, line, field, "expected arithmetic of other axes")
-    return ast.unparse(tree)
 
 
 def _drawn(
@@ -371,7 +347,7 @@ def _drawn(
         elif name in known:
             parts.append(known[name])
         else:
-            parts.append(_tensor(name, spec, scaled=name in scales, added=matrices.get(name, "")))
+            parts.append(_tensor(spec, scaled=name in scales, added=matrices.get(name, "")))
         if why:
             raise BadTask(path, line(name), f"inputs.{name}", why)
     body = "    return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
@@ -385,7 +361,7 @@ def _drawn(
     return f'    custom = {custom}({{{values}}}, torch.device("cpu"))\n{body}'
 
 
-def _tensor(name: str, spec: dict[str, Any], *, scaled: bool, added: str) -> str:
+def _tensor(spec: dict[str, Any], *, scaled: bool, added: str) -> str:
     """Return the code that draws a tensor.
 
     `scaled`: it is a scale of numbers in 8 bits. `added`: the products with a matrix of weights
@@ -399,9 +375,7 @@ def _tensor(name: str, spec: dict[str, Any], *, scaled: bool, added: str) -> str
         low, high = SCALES_OF_8_BITS
         return f"{low} + {high - low:g} * torch.rand({size}, dtype=torch.{dtype})"
     if dtype in FLOATS:
-        # Rows of probabilities, as the sets draw them.
-        rows = ".softmax(-1)" if name == PROBABILITIES else ""
-        drawn = f"torch.randn({size}, dtype=torch.{dtype}){rows}"
+        drawn = f"torch.randn({size}, dtype=torch.{dtype})"
         if added:
             return f"{drawn} / ({added}) ** 0.5"
         return f"-{drawn}.abs()" if NEGATIVE.search(str(spec.get("description"))) else drawn

@@ -115,7 +115,6 @@ class CodeGenerator(ReferenceServer):
             passed=called.passed,
             nested="" if plain or flat.group is None else _nesting(flat.group),
             arguments=tuple(_place(value, places) for value in caught.arguments),
-            described=tuple(_described(value) for value in caught.arguments),
             results=tuple(_result(value, caught.results, places) for value in results),
             returned=len(caught.results),
             single=isinstance(result, torch.Tensor),
@@ -313,9 +312,6 @@ def _described(value: torch.Tensor) -> str:
 def _places(model: torch.nn.Module, inputs: dict[str, object]) -> list[tuple[str, object]]:
     """Return expressions in `forward` with the tensors that they stand for."""
     found = list(inputs.items())
-    for name, value in inputs.items():
-        if isinstance(value, list | tuple):
-            found += [(f"{name}[{i}]", each) for i, each in enumerate(value)]
     waiting, seen = [("self", model)], {id(model)}
     while waiting:
         start, owner = waiting.pop(0)

@@ -33,8 +33,8 @@ class Needs(Struct, frozen=True, kw_only=True):
     """The bytes of a reference's data, and the work of one call.
 
     `peak` is the most bytes that its tensors held at one time, temporaries included; 0 if it was
-    not followed. `flops` and `moved` (bytes read as inputs or written by any operator) compare the
-    work of two sizes. `operations` are those of one call, two for a multiply-add and one for any
+    not followed. `moved` are the bytes read as inputs or written by any operator. `operations` are
+    those of one call, two for a multiply-add and one for any
     other arithmetic on an element, most of them on numbers of type `arithmetic`. `functions` names
     the operators that take more than that: exp, tanh and the like. `call_s` is the measured time of
     a call (of one thread: its CPU time), None for fake tensors. `cpu_s` is the CPU time of finding
@@ -47,7 +47,6 @@ class Needs(Struct, frozen=True, kw_only=True):
     results: int
     weights: int
     peak: int = 0
-    flops: int = 0
     moved: int = 0
     operations: int = 0
     arithmetic: str = ""
@@ -81,7 +80,7 @@ class Needs(Struct, frozen=True, kw_only=True):
     @property
     def work(self) -> float:
         """The work of a call, in the time of an ordinary core; only good for comparisons."""
-        return self.flops / 2e10 + self.moved / 4e9
+        return self.operations / 2e10 + self.moved / 4e9
 
 
 Question = Literal["shapes", "estimate", "measure", "examine", "generate"]

@@ -95,7 +95,6 @@ class SizeServer(ReferenceServer):
             results=_bytes(results),
             weights=self._weight_bytes(),
             peak=cost.peak,
-            flops=cost.flops,
             moved=cost.moved,
             operations=sum(cost.by_dtype.values()),
             arithmetic=max(cost.by_dtype, key=cost.by_dtype.__getitem__, default=""),
@@ -150,7 +149,7 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.flops = self.moved = self.peak = self._live = 0
+        self.moved = self.peak = self._live = 0
         self.by_dtype: dict[str, int] = {}
         """The operations of the call, by the dtype that they compute."""
         self.functions: dict[str, None] = {}
@@ -161,7 +160,7 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def restart(self, inputs: Sequence[object]) -> None:
         """Begin to count the work of the model's call, to which `inputs` are read."""
-        self.flops, self.moved = 0, _bytes(inputs)
+        self.moved = _bytes(inputs)
         self.by_dtype.clear()
         self.functions.clear()
 
@@ -177,7 +176,6 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count = flop_registry.get(getattr(func, "_overloadpacket", None))
         if count is not None:
             counted = int(count(*args, **(kwargs or {}), out_val=result))
-            self.flops += counted
         else:
             counted = _operations(func, args, result)
         if counted:

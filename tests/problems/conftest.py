@@ -30,11 +30,20 @@ def probe() -> Iterator[SizeProbe]:
         yield running
 
 
+def _take(running: SizeProbe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `akg-tui new` take a sizing process that runs already."""
+    held = contextlib.nullcontext(running)
+    monkeypatch.setattr(task_making, "SizeProbe", lambda *_, **__: held)
+
+
 @pytest.fixture
 def shared_probe(monkeypatch: pytest.MonkeyPatch, probe: SizeProbe) -> None:
-    """Let `akg-tui new` take the sizing process that runs already."""
-    running = contextlib.nullcontext(probe)
-    monkeypatch.setattr(task_making, "SizeProbe", lambda *_, **__: running)
+    _take(probe, monkeypatch)
+
+
+@pytest.fixture
+def shared_generator(monkeypatch: pytest.MonkeyPatch, generator: SizeProbe) -> None:
+    _take(generator, monkeypatch)
 
 
 def names_in(text: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import shlex
@@ -13,7 +12,6 @@ import pytest
 from akg_tui.cli import main
 from akg_tui.core.kernel.knobs import find_knobs
 from akg_tui.engine import task_making
-from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import load_task
 
@@ -35,13 +33,6 @@ def get_inputs():
 def get_init_inputs():
     return []
 """
-
-
-@pytest.fixture
-def alive(monkeypatch: pytest.MonkeyPatch, generator: SizeProbe) -> None:
-    """Let `new` take a sizing process that runs already."""
-    running = contextlib.nullcontext(generator)
-    monkeypatch.setattr(task_making, "SizeProbe", lambda *_, **__: running)
 
 
 def page_files() -> dict[str, str]:
@@ -77,7 +68,7 @@ def test_the_kernel_of_the_page_is_correct_and_the_sweep_makes_it_faster(
     assert read_state(run).best is not None, "the kernel of the page was found correct"
 
 
-@pytest.mark.usefixtures("alive")
+@pytest.mark.usefixtures("shared_generator")
 def test_a_reference_alone_gets_a_kernel_in_cpp_with_knobs_that_is_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -98,7 +89,7 @@ def test_a_reference_alone_gets_a_kernel_in_cpp_with_knobs_that_is_verified(
     assert task.reference == REFERENCE
 
 
-@pytest.mark.usefixtures("alive")
+@pytest.mark.usefixtures("shared_generator")
 def test_a_generated_kernel_that_is_wrong_is_told_and_replaced_by_the_reference_s(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,7 +114,7 @@ def test_a_generated_kernel_that_is_wrong_is_told_and_replaced_by_the_reference_
     assert f"- {wrong}" in (folder / "README.md").read_text()
 
 
-@pytest.mark.usefixtures("alive")
+@pytest.mark.usefixtures("shared_generator")
 @pytest.mark.parametrize("stated", [[], ["--dsl", "cpp"]])
 def test_where_nothing_can_be_generated_a_line_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stated: list[str]

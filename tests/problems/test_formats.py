@@ -233,7 +233,6 @@ def test_settings_that_the_schema_has_are_carried_over() -> None:
     assert akg.reference == (SETS / "akg/relu_sum/relu_sum_ref.py").read_text()
     assert problem("sol_execbench/row_log_softmax").tolerance == 1e-5
     assert problem("gpu_mode/vector_scale_py").tolerance == 1e-5
-    assert problem("ai_bench/40_Linear.yaml").facts == ("mem_bytes: BATCH_SIZE*IN_FEATURES*4",)
 
 
 def test_the_sizes_of_a_made_reference_are_numbers_at_its_top_level() -> None:
@@ -306,18 +305,10 @@ def definition(tmp_path: Path, **changes: Any) -> Path:
         ({"schema_version": 3}, "schema_version: is 3, newer than this reader knows (1)"),
         ({"reference": "def run(x:"}, "reference: not valid Python"),
         ({"reference": "x = 1"}, "reference: has no function run"),
-        (
-            {"reference": "def run(x):\n    return x.multinomial(1)"},
-            "reference: draws random numbers (multinomial), so it gives two results",
-        ),
         ({"inputs": None}, "inputs: is missing, expected an object"),
         (
             {"axes": {**DEFINITION["axes"], "width": {"type": "ragged"}}},
             'axes.width: type "ragged" is not known to this reader',
-        ),
-        (
-            {"axes": {**DEFINITION["axes"], "head_width": {"type": "expr", "expression": "f()"}}},
-            "axes.head_width: expected arithmetic of other axes",
         ),
         (
             {"axes": {**DEFINITION["axes"], "heads": {"type": "const", "value": 0}}},
@@ -491,23 +482,13 @@ def test_a_definition_written_for_a_gpu_runs_on_the_cpu(tmp_path: Path) -> None:
     assert namespace["Model"]()(x).equal(x + 1)
 
 
-@pytest.mark.parametrize(
-    ("name", "told", "least", "most", "total"),
-    [
-        ("probs", "", 0.0, 1.0, [1.0] * 32),
-        ("x", "Decay matrix (negative values).", -10.0, 0.0, None),
-        ("x", "A (negative log decay)", -10.0, 0.0, None),
-    ],
-)
-def test_probabilities_and_negative_values_are_drawn_as_such(
-    *, tmp_path: Path, name: str, told: str, least: float, most: float, total: list[float] | None
-) -> None:
+@pytest.mark.parametrize("told", ["Decay matrix (negative values).", "A (negative log decay)"])
+def test_values_that_are_said_to_be_negative_are_drawn_so(tmp_path: Path, told: str) -> None:
     spec = {"shape": ["num_rows", "width"], "dtype": "float32", "description": told}
-    code = f"def run({name}):\n    return {name}.exp()\n"
-    folder = definition(tmp_path, inputs={name: spec}, reference=code)
+    code = "def run(x):\n    return x.exp()\n"
+    folder = definition(tmp_path, inputs={"x": spec}, reference=code)
     _, (drawn,) = ran(read_problem(folder).reference, 0)
-    assert least <= float(drawn.min()) < float(drawn.max()) <= most
-    assert total is None or drawn.sum(-1).tolist() == pytest.approx(total)
+    assert float(drawn.min()) < float(drawn.max()) <= 0
 
 
 def test_inputs_in_8_bits_are_drawn_with_positive_scales() -> None:

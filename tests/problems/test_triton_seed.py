@@ -21,7 +21,6 @@ from akg_tui.problems.inductor.generated import Generated, Given, TritonConfig, 
 from akg_tui.problems.inductor.module import NoSeed
 from akg_tui.problems.inductor.seed import kernel_of
 from akg_tui.sizing.size_probe import SizeProbe
-from akg_tui.store.errors import BadTask
 
 PROBLEM = """import torch
 import torch.nn as nn
@@ -123,15 +122,6 @@ def test_an_arch_that_it_can_not_be_generated_for_is_told(
     assert f"- {says}\n" in (tmp_path / "task" / "README.md").read_text()
 
 
-def test_writes_to_weights_are_refused_where_pytorch_is_for_cpus(
-    generator: SizeProbe, tmp_path: Path
-) -> None:
-    text = PROBLEM.replace("nn.Linear(16, 24)", "nn.Sequential(nn.Linear(16, 24), NORM)")
-    with pytest.raises(BadTask, match=r"writes to weights, which torch\.compile can follow"):
-        made(generator, tmp_path / "task", text.replace("NORM", "nn.BatchNorm1d(24)"))
-    assert not (tmp_path / "task").exists()
-
-
 def test_a_scan_has_its_own_inner_function(generator: SizeProbe, tmp_path: Path) -> None:
     text = PROBLEM.replace("y / y.sum(-1, keepdim=True), y.sum(0)", "torch.cumsum(y, 1)")
     kernel = made(generator, tmp_path / "task", text)
@@ -148,31 +138,8 @@ class Model(torch.nn.Module):
 """
 
 # Written as Inductor of torch 2.13 writes it.
-MODULE = """
-from torch._inductor.async_compile import AsyncCompile
-async_compile = AsyncCompile()
-triton_red_fused_exp_sum_0 = async_compile.triton('triton_red_fused_exp_sum_0', '''...''')
-async_compile.wait(globals())
-
-class Runner:
-    def call(self, args):
-        arg0_1, = args
-        args.clear()
-        assert_size_stride(arg0_1, (64, 64), (64, 1), 'input')
-        with torch.cuda._DeviceGuard(0):
-            torch.cuda.set_device(0)
-            arg0_1 = copy_if_misaligned(arg0_1)
-            buf0 = empty_strided_cuda((64, 64), (64, 1), torch.float32)
-            # Topologically Sorted Source Nodes: [matmul], Original ATen: [aten.mm]
-            extern_kernels.mm(arg0_1, arg0_1, out=buf0)
-            del arg0_1
-            assert_size_stride(buf0, (64, 64), (64, 1), 'torch.ops.aten.mm.default')
-            buf1 = empty_strided_cuda((64, ), (1, ), torch.float32)
-            raw_stream0 = get_raw_stream(0)
-            triton_red_fused_exp_sum_0.run(buf0, buf1, 64, 64, stream=raw_stream0)
-            del buf0
-        return (buf1, )
-"""
+RECORDINGS = Path(__file__).parents[1] / "recorded" / "inductor"
+MODULE = (RECORDINGS / "triton.txt").read_text()
 
 TEXT = """def triton_red_fused_exp_sum_0(in_ptr0, out_ptr0, xnumel, r0_numel, XBLOCK, R0_BLOCK):
     for r0_offset in tl.range(0, r0_numel, R0_BLOCK):
@@ -210,7 +177,6 @@ RECORDED = Generated(
     module=MODULE,
     inputs=(Given(name="x", shape=(64, 64), stride=(64, 1), dtype="torch.float32"),),
     arguments=("x",),
-    described=("float32[64, 64]",),
     results=("results[0]",),
     returned=1,
     single=True,
@@ -255,7 +221,6 @@ def test_launches_of_inductor_become_launches_of_triton_with_knobs() -> None:
         "WARPS": (2, (1, 2, 4, 8)),
         "STAGES": (1, (1, 2, 3, 4)),
     }
-    assert "# in_ptr0: buf0 library result (64, 64)\n# out_ptr0: buf1 float32[64]\n@tri" in kernel
 
 
 def test_what_a_function_calls_has_names_that_no_reference_has() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from akg_tui.problems.inductor.generated import Generated
@@ -58,14 +58,7 @@ _EXP = ".exp()"
 
 _BUILD_ONLY = re.compile(r"shared|fPIC|W.*|pedantic|g\d?|fno-omit-frame-pointer|std=.*|fopenmp")
 _INCLUDE = re.compile(r"\s*#include <torch/csrc/inductor/cpp_prefix\.h>\n")
-_SIGNATURE = re.compile(r'extern "C"\s+void\s+kernel\(([^)]*)\)')
-_GUARD_LINES = (
-    r"^ *std::atomic<int> inductor_cpu_integer_div_error\{0\};\n",
-    r"^ *inductor_cpu_integer_div_error_flag = &inductor_cpu_integer_div_error;\n",
-    r"^ *inductor_cpu_integer_div_error_flag = nullptr;\n",
-    r"^ *inductor_cpu_throw_if_integer_div_error\(inductor_cpu_integer_div_error\);\n",
-)
-_DIVIDES = re.compile(r"div|mod|[/%]\s*static_cast<int")
+_SIGNATURE = re.compile(r'extern "C"\s+void\s+kernel\(')
 # An index is an int64_t already: sums and products of loop variables and literals.
 _INDEX_CAST = re.compile(r"static_cast<int64_t>\(((?:[\s\w+*-]|\((?:[\s\w+*-])*\))*)\)")
 _INDEX = re.compile(r"(?:x\d+(?:_(?:inner|tail|outer))*|\d+L?|[\s+*()-])+")
@@ -97,17 +90,13 @@ class Cpp(Language):
         super().__init__(generated)
         self._kernels = {each.name: each for each in _kernels(parsed(generated.module))}
         self.functions = frozenset(self._kernels)
-        self._told: dict[str, list[str]] = {}
-        """A comment on each argument of each function."""
 
-    def call(self, name: str, line: str, made: Mapping[str, str]) -> Iterator[str]:
+    def call(self, name: str, line: str) -> Iterator[str]:
         """Yield a call through ctypes, with the addresses of tensors."""
         kernel = self._kernels[name]
         given = arguments_of(name, line)
         if len(given) != len(kernel.types):
             raise NoSeed(f"the generated code calls {name} with {len(given)} arguments")
-        if name not in self._told:
-            self._told[name] = [f"{text} {made.get(text, '')}".strip() for text in given]
         passed = [
             f"{text}.data_ptr()" if kind == "c_void_p" else text
             for text, kind in zip(given, kernel.types, strict=True)
@@ -138,7 +127,7 @@ class Cpp(Language):
             return []
         return [
             _flags(self.generated, self._kernels),
-            _source(self._kernels.values(), self._told),
+            _source(self._kernels.values()),
             _loading(self._kernels),
         ]
 
@@ -187,32 +176,18 @@ def _flags(generated: Generated, kernels: Mapping[str, _Kernel]) -> str:
     return "\n".join(lines)
 
 
-def _source(kernels: Iterable[_Kernel], told: Mapping[str, list[str]]) -> str:
+def _source(kernels: Iterable[_Kernel]) -> str:
     parts = ["#include <torch/csrc/inductor/cpp_prefix.h>", "", "using at::vec::Vectorized;"]
     for kernel in kernels:
-        parts += ["", *_commented(kernel, told.get(kernel.name, []))]
+        text = _INCLUDE.sub("", kernel.text, count=1)
+        if not _SIGNATURE.search(text) or "\n#include" in text or '"""' in text:
+            raise NoSeed(f"{kernel.name} of the generated code is no single C++ function")
+        parts += ["", text.replace("kernel(", f"{kernel.name}(", 1).strip("\n")]
     return 'SOURCE = r"""\n' + "\n".join(parts) + '\n"""'
 
 
-def _commented(kernel: _Kernel, arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of a C++ function, after a comment on each of its parameters."""
-    text = _INCLUDE.sub("", kernel.text, count=1)
-    signature = _SIGNATURE.search(text)
-    if signature is None or "\n#include" in text or '"""' in text:
-        raise NoSeed(f"{kernel.name} of the generated code is no single C++ function")
-    parameters = [each.split()[-1].lstrip("*") for each in signature[1].split(",")]
-    for name, argument in zip(parameters, arguments, strict=False):
-        yield f"// {name}: {argument}"
-    yield from text.replace("kernel(", f"{kernel.name}(", 1).strip("\n").splitlines()
-
-
 def _plain(text: str) -> str:
-    """Return C++ without casts that change nothing, and without checks of what can't happen."""
-    bare = text
-    for line in _GUARD_LINES:
-        bare = re.sub(line, "", bare, flags=re.MULTILINE)
-    if not _DIVIDES.search(bare):
-        text = bare
+    """Return C++ without casts that change nothing."""
 
     def uncast(found: re.Match[str]) -> str:
         inner, before = found[1], found.string[: found.start()]

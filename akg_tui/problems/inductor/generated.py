@@ -51,8 +51,8 @@ class Generated(Struct, frozen=True, kw_only=True):
     `parameters` are those of `forward`, "*" among them, and `passed` are the arguments with which
     it calls that of `Model`; without them `inputs` are the parameters.
 
-    `arguments` are the expressions, in `forward`, for the arguments of the module's `call`;
-    `described` says what each is. `results` are the expressions for the results of `forward`, where
+    `arguments` are the expressions, in `forward`, for the arguments of the module's `call`.
+    `results` are the expressions for the results of `forward`, where
     `results[i]` is one of the `returned` ones of the call; `single` tells that it returns a tensor
     and no tuple; `nested` is the expression of other results, as a text to format with them.
     `constants` are expressions for the tensors that the module names and does not make.
@@ -67,7 +67,6 @@ class Generated(Struct, frozen=True, kw_only=True):
     module: str
     inputs: tuple[Given, ...]
     arguments: tuple[str, ...]
-    described: tuple[str, ...]
     results: tuple[str, ...]
     returned: int
     single: bool

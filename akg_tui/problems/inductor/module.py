@@ -47,7 +47,7 @@ def laid_out(tensor, stride):
 
 _NODES = re.compile(r"# Topologically Sorted Source Nodes: \[(.*)\], Original ATen: \[(.*)\]")
 _EMPTY = re.compile(r"\bempty_strided_c(?:pu|uda)\((\(.*?\)), (\(.*?\)), (torch\.\w+)\)")
-_CHECK = re.compile(r"assert_size_stride\((\w+), (\(.*?\)), (\(.*?\))(?:, .*)?\)")
+_CHECK = re.compile(r"assert_size_stride\((\w+), \(.*?\), (\(.*?\))(?:, .*)?\)")
 _GUARD = "with torch.cuda._DeviceGuard(0):"
 _DROPPED = re.compile(
     r"args\.clear\(\)||del arg.*|assert_alignment\(.*"
@@ -81,11 +81,8 @@ class Language(ABC):
         self.generated = generated
 
     @abstractmethod
-    def call(self, name: str, line: str, made: Mapping[str, str]) -> Iterator[str]:
-        """Yield the lines that call a function as the module's line does.
-
-        `made` has the dtype and the shape of each tensor.
-        """
+    def call(self, name: str, line: str) -> Iterator[str]:
+        """Yield the lines that call a function as the module's line does."""
 
     @abstractmethod
     def told(self) -> str:
@@ -225,14 +222,9 @@ class _Body:
         self._given = set(names.values())
         first = names[generated.arguments[0]] if generated.arguments else ""
         self._device = f", device={first}.device" if language.on_device and first else ""
-        self._made: dict[str, str] = dict(
-            zip((names[each] for each in generated.arguments), generated.described, strict=True)
-        )
-        """The dtype and the shape of each tensor, as a text, by the tensor's name."""
 
     def statement(self, line: str) -> Iterator[str]:
         """Yield a line of the module's `call` as it is written in `forward`."""
-        made = self._made
         if nodes := _NODES.fullmatch(line):
             ops = ", ".join(dict.fromkeys(each.strip() for each in nodes[2].split(",")))
             comment = f"# {nodes[1]}: {ops}" if nodes[1] else f"# {ops}"
@@ -243,19 +235,10 @@ class _Body:
         if check := _CHECK.fullmatch(line):
             if check[1] not in self._given:
                 if self._language.on_device:
-                    yield f"{check[1]} = laid_out({check[1]}, {check[3]})"
+                    yield f"{check[1]} = laid_out({check[1]}, {check[2]})"
                 else:
-                    yield f"assert {check[1]}.stride() == {check[3]}  # as the code expects it"
-                made[check[1]] = f"library result {check[2]}"
+                    yield f"assert {check[1]}.stride() == {check[2]}  # as the code expects it"
             return
-        if empty := re.fullmatch(r"(\w+) = " + _EMPTY.pattern, line):
-            shape = empty[2].strip("()").rstrip(", ")
-            made[empty[1]] = f"{empty[4].removeprefix('torch.')}[{shape}]"
-        if same := re.fullmatch(r"(\w+) = (\w+)(?:; del \w+)?(?:  # reuse)?", line):
-            made[same[1]] = made.get(same[2], "")
-        if seen := re.match(r"(\w+) = reinterpret_tensor\((\w+), \((.*?)\), ", line):
-            dtype = made.get(seen[2], "").partition("[")[0]
-            made[seen[1]] = f"{dtype}[{seen[3].rstrip(', ')}]"
         line = _EMPTY.sub(rf"torch.empty_strided(\1, \2, dtype=\3{self._device})", line)
         line = re.sub(r"\breinterpret_tensor\(", "view(", line)
         line = re.sub(r"(?<![\w.])device\(", "torch.device(", line)
@@ -265,7 +248,7 @@ class _Body:
         line = re.sub(r"\bextern_kernels\.", "torch.", line)
         called = self._language.call_of_function.match(line)
         if called and called[1] in self._language.functions:
-            yield from self._language.call(called[1], line, made)
+            yield from self._language.call(called[1], line)
         else:
             yield line
 

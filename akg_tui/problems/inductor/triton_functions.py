@@ -75,8 +75,6 @@ class Triton(Language):
         self.functions = frozenset(self._functions)
         self._numbers = {name: number for number, name in enumerate(self._functions)}
         self._helpers = _helpers(generated.helpers)
-        self._told: dict[str, list[str]] = {}
-        """A comment on each argument of a function that is a tensor."""
         texts = self._texts()
         used = set(_LIBRARY.findall(texts))
         self._has_special = bool(used & PORTABLE)
@@ -87,7 +85,7 @@ class Triton(Language):
             | {*self.functions, *_names(self._helpers)}
         )
 
-    def call(self, name: str, line: str, made: Mapping[str, str]) -> Iterator[str]:
+    def call(self, name: str, line: str) -> Iterator[str]:
         """Yield a launch of a function with its knobs."""
         function = self._functions[name]
         given = arguments_of(name, line)
@@ -95,12 +93,6 @@ class Triton(Language):
         if len(given) != len(parameters):
             raise NoSeed(f"the generated code calls {name} with {len(given)} arguments")
         passed = dict(zip(parameters, given, strict=True))
-        if name not in self._told:
-            self._told[name] = [
-                f"# {parameter}: {text} {made.get(text, '')}".rstrip()
-                for parameter, text in passed.items()
-                if not parameter.endswith("numel")
-            ]
         knobs = {key: knob for knob, key, _ in self._knobs(name)}
         first = function.configs[0]
         keywords = [f"{block}={knobs.get(block, size)}" for block, size in first.blocks.items()]
@@ -183,15 +175,7 @@ class Triton(Language):
                 for each in (function.inner, function.text)
             )
             lines = [f"# A program of {name}: its block, its warps and the stages of its loops."]
-            lines += [
-                *knobs,
-                "",
-                "",
-                *([inner, "", ""] if inner else []),
-                *self._told.get(name, []),
-                "@triton.jit",
-                text,
-            ]
+            lines += [*knobs, "", "", *([inner, "", ""] if inner else []), "@triton.jit", text]
             parts.append("\n".join(lines))
         if any(each.grid == "Grid2DWithYZOverflow" for each in self._functions.values()):
             parts.append(OVERFLOW)
