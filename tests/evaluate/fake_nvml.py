@@ -1,6 +1,6 @@
 """A contract fake of `pynvml` (nvidia-ml-py): the functions that this project calls, of one GPU.
 
-Names, arguments and units are those of the package: clocks in MHz, power in mW, counters in ns.
+Names, arguments and units are those of the package: clocks in MHz, power in mW.
 `lacks` are functions that a driver does not support.
 """
 
@@ -18,7 +18,6 @@ class FakeNvml(ModuleType):
     def __init__(self) -> None:
         super().__init__("pynvml")
         self.clock, self.power_mw, self.heat, self.reasons = 1980, 350_000, 60, 0
-        self.violation_ns = {0: 5_000_000_000, 1: 0}
         self.mig, self.pids = (0, 0), list[int]()
         self.lacks: set[str] = set()
         self.starts = True
@@ -38,8 +37,8 @@ class FakeNvml(ModuleType):
     def nvmlSystemGetDriverVersion(self) -> str:
         return "580.10"
 
-    def nvmlDeviceGetName(self, handle: str) -> bytes:
-        return b"NVIDIA H200"
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return "NVIDIA H200"
 
     def nvmlDeviceGetUUID(self, handle: str) -> str:
         return "GPU-0000"
@@ -78,10 +77,6 @@ class FakeNvml(ModuleType):
 
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
         return self.reasons
-
-    def nvmlDeviceGetViolationStatus(self, handle: str, policy: int) -> SimpleNamespace:
-        self._support("ViolationStatus")
-        return SimpleNamespace(violationTime=self.violation_ns[policy])
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[SimpleNamespace]:
         return [SimpleNamespace(pid=pid) for pid in self.pids]

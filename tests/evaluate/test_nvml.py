@@ -83,18 +83,6 @@ def test_throttling_is_told_with_its_cause(nvml: FakeNvml) -> None:
     ]
 
 
-def test_throttling_between_two_samples_is_told_by_the_drivers_counter(nvml: FakeNvml) -> None:
-    monitor = watching()
-    monitor.sample()
-    nvml.violation_ns[0] += 250_000_000
-    nvml.violation_ns[1] += 5_000_000
-    assert monitor.disturbances() == [
-        "the power limit throttled the GPU for 0.25 s", "the GPU's power reached 350 of 700 W",
-    ]  # fmt: skip
-    nvml.lacks = {"ViolationStatus"}
-    assert monitor.disturbances() == []
-
-
 def test_a_clock_that_moves_and_other_processes_are_told(nvml: FakeNvml) -> None:
     monitor = watching()
     nvml.pids = [7, 99]
@@ -123,7 +111,6 @@ def test_the_warm_up_ends_when_the_clock_is_at_rest_and_leaves_no_trace(nvml: Fa
     def run() -> None:
         nvml.clock = clocks[len(ran)]
         nvml.reasons = 0x04 if len(ran) < 4 else 0
-        nvml.violation_ns[0] += 1_000_000_000
         ran.append(nvml.clock)
 
     warm_up(monitor, run, clock=lambda: 0.0)

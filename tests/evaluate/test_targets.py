@@ -175,14 +175,8 @@ def test_a_kernel_gets_one_npu_and_the_paths_of_cann(
 
 def test_the_table_of_npu_smi_is_read_with_one_and_with_two_chips_an_npu() -> None:
     assert read_driver(NPU_SMI_A2) == "24.1.0"
-    assert read_npus(NPU_SMI_A2) == [
-        Npu("0", "910B3", "OK", "98.4", "37", "65536"),
-        Npu("1", "910B3", "Alarm", "89.3", "35", "65536"),
-    ]
-    assert read_npus(NPU_SMI_A3) == [
-        Npu("0", "Ascend910", "OK", "162.6", "34", "65536"),
-        Npu("0", "Ascend910", "OK", "", "34", "65536"),
-    ]
+    assert read_npus(NPU_SMI_A2) == [Npu("0", "910B3", "OK"), Npu("1", "910B3", "Alarm")]
+    assert read_npus(NPU_SMI_A3) == 2 * [Npu("0", "Ascend910", "OK")]
     assert (read_driver(""), read_npus("dcmi model initialized failed")) == ("", [])
 
 
@@ -201,9 +195,6 @@ def test_an_npu_is_described_with_its_health(
     assert facts == {
         "npu": "Ascend910B3",
         "npu health": "OK",
-        "npu power": "98.4 W",
-        "npu temperature": "37 C",
-        "npu memory": "65536 MB",
         "driver": "24.1.0",
         "cann": "8.3.RC1",
         "torch_npu": "2.13.0",

@@ -58,10 +58,6 @@ class Npu(Struct, frozen=True):
     number: str
     name: str
     health: str
-    power: str = ""
-    temperature: str = ""
-    memory: str = ""
-    """The memory of the chip in MB."""
 
 
 class Ascend(Cpu):
@@ -160,7 +156,7 @@ class Ascend(Cpu):
         return super().fingerprint(torch_version, threads) | self.device_facts()
 
     def device_facts(self) -> dict[str, str]:
-        """Return name, health, power, temperature and memory of the NPU, and versions."""
+        """Return name and health of the NPU, and versions."""
         said = npu_smi_says()
         chips = read_npus(said)
         seen = [chip for chip in chips if chip.number == self.device_name(0)] or chips
@@ -168,9 +164,6 @@ class Ascend(Cpu):
         known = {
             "npu": f"Ascend{npu.name.removeprefix('Ascend')}" if npu.name else "",
             "npu health": npu.health,
-            "npu power": npu.power and f"{npu.power} W",
-            "npu temperature": npu.temperature and f"{npu.temperature} C",
-            "npu memory": npu.memory and f"{npu.memory} MB",
             "driver": read_driver(said),
             "cann": cann_version(),
             "torch_npu": _version("torch_npu"),
@@ -244,11 +237,10 @@ def read_driver(said: str) -> str:
 def read_npus(said: str) -> list[Npu]:
     """Return the chips in the table of `npu-smi info`.
 
-    A chip has two rows. The first has number and name, health, power and temperature; the second
-    has the bus, and the memory in use and in all as the last pair. The processes' table is skipped.
+    A chip has two rows: one with number and name, and health, and one with the address of its bus.
+    The processes' table is skipped.
     """
     chips: list[Npu] = []
-    first: list[str] = []
     for line in said.splitlines():
         if "Process id" in line:
             break
@@ -256,11 +248,8 @@ def read_npus(said: str) -> list[Npu]:
         if not line.startswith("|") or len(cells) != 3 or not all(cells):
             continue
         if len(cells[0]) == 2 and cells[0][0].isdigit() and ":" not in cells[1][0]:
-            first = [*cells[0], cells[1][0], *[*cells[2], "", ""][:2]]
-        elif first and cells[0][0].isdigit() and ":" in cells[1][0]:
-            told = [*first, " ".join(cells[2]).rpartition("/")[2].strip()]
+            told = [*cells[0], cells[1][0]]
             chips.append(Npu(*("" if each in ("-", "NA", "N/A") else each for each in told)))
-            first = []
     return chips
 
 

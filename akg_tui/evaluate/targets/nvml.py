@@ -20,8 +20,6 @@ CLOCK_RANGE = 0.05
 """The share by which the clock of a measurement may move before that is told."""
 SETTLED_SHARE = 0.02
 SETTLED_SAMPLES = 3
-NOTED_S = 0.01
-"""The shortest throttling by the driver's counter that is told."""
 
 
 class Reason(IntFlag):
@@ -34,13 +32,6 @@ class Reason(IntFlag):
     SLOWDOWN = 0x08
     SYNC = 0x10
     HEAT = 0x20 | 0x40
-
-
-class PerfPolicy(IntEnum):
-    """nvmlPerfPolicyType_t: what a GPU counts the time of."""
-
-    POWER = 0
-    HEAT = 1
 
 
 class Clock(IntEnum):
@@ -94,8 +85,8 @@ class Gpu:
         limit, power = self._told("EnforcedPowerLimit"), now.power
         persistence = self._told("PersistenceMode")
         told = {
-            "gpu": _text(self._told("Name")),
-            "gpu uuid": _text(self._told("UUID")),
+            "gpu": self._told("Name"),
+            "gpu uuid": self._told("UUID"),
             "driver": self._driver(),
             "gpu clock": _figure(now.clock, "MHz"),
             "gpu clock limit": _figure(self._told("MaxClockInfo", Clock.SM), "MHz"),
@@ -116,7 +107,7 @@ class Gpu:
 
     def _driver(self) -> str:
         try:
-            return _text(self._library.nvmlSystemGetDriverVersion())
+            return str(self._library.nvmlSystemGetDriverVersion())
         except self._library.NVMLError:
             return ""
 
@@ -132,11 +123,6 @@ class Gpu:
             self._told("Temperature", 0),  # NVML_TEMPERATURE_GPU
             reasons or 0,
         )
-
-    def throttled_s(self, policy: int) -> float | None:
-        """Return the seconds in which a policy has held the clock down since the driver started."""
-        told = self._told("ViolationStatus", policy)
-        return None if told is None else told.violationTime / 1e9
 
     def power_limit(self) -> float | None:
         """Return the limit of power in W."""
@@ -171,10 +157,6 @@ class GpuMonitor:
         self._readings: list[Reading] = []
         self._others: set[int] = set()
         self._sees_ours = False
-        self._before = self._counters()
-
-    def _counters(self) -> dict[int, float | None]:
-        return {policy: self._gpu.throttled_s(policy) for policy in PerfPolicy}
 
     def sample(self) -> None:
         """Read the GPU, which has just worked."""
@@ -195,29 +177,23 @@ class GpuMonitor:
         at_rest = len(clocks) == SETTLED_SAMPLES and _range(clocks) <= SETTLED_SHARE
         if at_rest:
             del self._readings[:-1]
-            self._before = self._counters()
         return at_rest or untold
 
     def disturbances(self) -> list[str]:
         """Return a sentence on each disturbance."""
         notes = []
-        counters, many = self._counters(), len(self._readings)
-        power, heat = self._times(Reason.POWER), self._times(Reason.HEAT)
-        if power:
-            notes.append(f"the power limit throttled the GPU in {power} of {many} clusters")
-        elif seconds := self._counted(PerfPolicy.POWER, counters):
-            notes.append(f"the power limit throttled the GPU for {seconds:.2f} s")
+        many = len(self._readings)
+        if times := self._times(Reason.POWER):
+            notes.append(f"the power limit throttled the GPU in {times} of {many} clusters")
         watts = [each.power for each in self._readings if each.power is not None]
         limit = self._gpu.power_limit()
         if notes and watts and limit:
             notes.append(f"the GPU's power reached {max(watts):.0f} of {limit:.0f} W")
         degrees = [each.heat for each in self._readings if each.heat is not None]
-        if heat:
-            notes.append(f"heat throttled the GPU in {heat} of {many} clusters")
-        elif seconds := self._counted(PerfPolicy.HEAT, counters):
-            notes.append(f"heat throttled the GPU for {seconds:.2f} s")
-        if notes and "heat" in notes[-1] and degrees:
-            notes.append(f"the GPU's temperature reached {max(degrees)} °C")
+        if times := self._times(Reason.HEAT):
+            notes.append(f"heat throttled the GPU in {times} of {many} clusters")
+            if degrees:
+                notes.append(f"the GPU's temperature reached {max(degrees)} °C")
         if times := self._times(Reason.SLOWDOWN):
             notes.append(f"the GPU's hardware slowed it down in {times} of {many} clusters")
         if times := self._times(Reason.SYNC):
@@ -237,20 +213,9 @@ class GpuMonitor:
         """Return in how many clusters a cause held the clock down."""
         return sum(bool(each.reasons & bits) for each in self._readings)
 
-    def _counted(self, policy: int, counters: dict[int, float | None]) -> float:
-        """Return the seconds of throttling by the driver's counter, 0 if they are too few."""
-        before, now = self._before[policy], counters[policy]
-        seconds = 0.0 if before is None or now is None else now - before
-        return seconds if seconds >= NOTED_S else 0.0
-
 
 def _range(values: list[int]) -> float:
     return max(values) / min(values) - 1
-
-
-def _text(value: Any) -> str:
-    # Before version 11.5 of nvidia-ml-py texts are bytes.
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""
 
 
 def _figure(value: float | None, unit: str) -> str:
