@@ -18,7 +18,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +45,6 @@ BASE_FLAGS = ("-std=c++17", "-fPIC", "-fdiagnostics-color=never")
 _NOT_FOR_LINKING = frozenset({"-ffast-math", "-Ofast", "-funsafe-math-optimizations"})
 CUDA_ROOTS = ("/usr/local/cuda",)
 _COMPILERS = ("g++", "clang++", "c++")
-CUDA_SOURCE_NAME = "kernel.cu"
 CUDA_FLAGS = ("-std=c++17", "-Xcompiler=-fPIC", "-Xcompiler=-fdiagnostics-color=never")
 _ANY_ERROR = re.compile(r"^.*\b(?:error|undefined reference|nvcc fatal)\b.*$", re.M)
 # nvcc names its temporary file and a line of the assembly, which nobody wrote.
@@ -74,34 +72,46 @@ class CompilerMissing(RuntimeError):
 
 
 class Language(NamedTuple):
-    """A language of strings: its name in messages, its file, and how a compiler tells an error."""
+    """A language of strings: its name in messages, its file, its folder in the cache, and how a
+    compiler tells an error.
+
+    `flags` come before those of a kernel, `epilogue` after its source.
+    """
 
     name: str
     file: str
+    shelf: str
     error: re.Pattern[str]
+    flags: tuple[str, ...] = ()
+    epilogue: str = ""
 
 
 CPP = Language(
     "C++",
     SOURCE_NAME,
+    "cpp",
     re.compile(r"^kernel\.cpp:(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)$", re.M),
 )
 CUDA = Language(
     "CUDA",
-    CUDA_SOURCE_NAME,
+    "kernel.cu",
+    "cuda",
     re.compile(
         r"^kernel\.cu[(:](?P<line>\d+)\)?(?::\d+)?: (?:(?:fatal|catastrophic) )?"
         r"error(?: #[\w-]+)?\s*: (?P<what>.+)$",
         re.M,
     ),
+    (*CUDA_FLAGS, "-shared"),
+    EPILOGUE,
 )
 
 ASCENDC = Language(
     "Ascend C",
     "kernel.asc",
+    "ascendc",
     re.compile(r"^kernel\.asc:(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)$", re.M),
+    ("-shared", "-fPIC", "-fdiagnostics-color=never"),
 )
-ASCENDC_FLAGS = ("-shared", "-fPIC", "-fdiagnostics-color=never")
 NPU_ARCHES = {
     "Ascend950": "dav-3510",
     "Ascend910_95": "dav-3510",
@@ -154,7 +164,7 @@ def compile_cpp(source: str, flags: str | Sequence[str] = ()) -> ctypes.CDLL:
     command, version = _compiler()
     key = _key(source, words, version)
     with faults_of(source):
-        return _shelved(CPP, "cpp", key, lambda folder: _build(source, words, command, folder))
+        return _shelved(CPP, key, lambda folder: _build(source, words, command, folder))
 
 
 def compile_cuda(
@@ -196,68 +206,60 @@ def compile_cuda(
     words = _words(flags)
     with faults_of(source):
         called = declared_functions(CUDA, source, functions)
-        command, version = nvcc()
+        compiler = nvcc()
         if words == without_arch(words):
             words = (arch_flag(device_arch()), *words)
-
-        def build(folder: Path) -> Path:
-            return _build_cuda(source, words, command, folder)
-
-        library = _shelved(CUDA, "cuda", _key(source, words, version, CUDA_FLAGS), build)
-        _check_exported(CUDA, library, functions)
+        library = _library(CUDA, source, words, compiler, functions)
     return CudaLibrary(library, called)
 
 
 def compile_ascendc(
     source: str, functions: Sequence[str], flags: str | Sequence[str] = ()
 ) -> CudaLibrary:
-    """Compile Ascend C with CANN's bisheng and load it; later calls only load it from the cache.
+    """Compile Ascend C with CANN's bisheng and load it, as `compile_cuda` does with CUDA C++.
+
+    The source is a whole ``.asc`` file, whose host functions launch kernels with ``<<<blocks,
+    nullptr, stream>>>`` and take ``aclrtStream`` for the stream; ``void *`` takes a tensor of any
+    dtype, in the memory of an NPU. Flags come after ``-shared -fPIC`` and the architecture of this
+    machine's NPU, which a flag ``--npu-arch`` replaces. bisheng is ``$BISHENG``, on PATH, or below
+    ``$ASCEND_HOME_PATH``.
 
     Written from CANN's documentation ("Compilation Using BiSheng Command Lines"), and run with a
     contract fake of bisheng only.
-
-    Parameters
-    ----------
-    source
-        A whole ``.asc`` file. The functions that Python calls are host functions that launch
-        kernels with ``<<<blocks, nullptr, stream>>>``, defined as ``extern "C"`` with pointers
-        (``void *`` takes a tensor of any dtype), numbers and ``aclrtStream`` as parameters.
-    functions
-        The names of these functions, which are the attributes of the result.
-    flags
-        Flags for bisheng, as a sequence or as one string in shell syntax, after ``-shared -fPIC``
-        and the architecture of this machine's NPU. A flag ``--npu-arch`` replaces the latter.
-
-    Returns
-    -------
-    CudaLibrary
-        It is called as that of `compile_cuda`, with tensors in the memory of an NPU; a parameter
-        of type ``aclrtStream`` is left out in the call and is PyTorch's current stream.
-
-    Raises
-    ------
-    CompilerMissing
-        No bisheng is found: ``$BISHENG``, PATH, or below ``$ASCEND_HOME_PATH``.
-    CompileError
-        The source does not compile, does not load, or defines no such function.
     """
     words = _words(flags)
     with faults_of(source):
         called = declared_functions(ASCENDC, source, functions)
-        command, version = bisheng()
+        compiler = bisheng()
         if not any(word.startswith("--npu-arch") for word in words):
             words = (f"--npu-arch={npu_arch()}", *words)
-
-        def build(folder: Path) -> Path:
-            (folder / ASCENDC.file).write_text(source, "utf-8", "surrogateescape")
-            libraries, options = linked_last(words)
-            named = [ASCENDC.file, "-o", "kernel.so"]
-            run_compiler([*command, *ASCENDC_FLAGS, *options, *named, *libraries], folder, ASCENDC)
-            return folder / "kernel.so"
-
-        library = _shelved(ASCENDC, "ascendc", _key(source, words, version, ASCENDC_FLAGS), build)
-        _check_exported(ASCENDC, library, functions)
+        library = _library(ASCENDC, source, words, compiler, functions)
     return CudaLibrary(library, called, place="npu")
+
+
+def _library(
+    language: Language,
+    source: str,
+    words: tuple[str, ...],
+    compiler: tuple[list[str], str],
+    functions: Sequence[str],
+) -> ctypes.CDLL:
+    """Return the library of a source with these functions, built by one call of a compiler."""
+    command, version = compiler
+
+    def build(folder: Path) -> Path:
+        (folder / language.file).write_text(source + language.epilogue, "utf-8", "surrogateescape")
+        libraries, options = linked_last(words)
+        named = [*language.flags, *options, language.file, "-o", "kernel.so", *libraries]
+        run_compiler([*command, *named], folder, language)
+        return folder / "kernel.so"
+
+    library = _shelved(language, _key(source, words, version, language.flags), build)
+    for name in functions:
+        if not hasattr(library, name):
+            what = f'{name} is compiled as C++: define it as extern "C"'
+            raise CompileError(f"{language.name}: {what}")
+    return library
 
 
 def _words(flags: str | Sequence[str]) -> tuple[str, ...]:
@@ -283,20 +285,11 @@ def declared_functions(language: Language, source: str, functions: Sequence[str]
         raise CompileError(f"{place}: {error}", "", language.name, error.line) from error
 
 
-def _check_exported(language: Language, library: ctypes.CDLL, functions: Sequence[str]) -> None:
-    for name in functions:
-        if not hasattr(library, name):
-            what = f'{name} is compiled as C++: define it as extern "C"'
-            raise CompileError(f"{language.name}: {what}")
-
-
-def _shelved(
-    language: Language, shelf_name: str, key: str, build: Callable[[Path], Path]
-) -> ctypes.CDLL:
+def _shelved(language: Language, key: str, build: Callable[[Path], Path]) -> ctypes.CDLL:
     """Load the object of a key from the cache, or build it in a folder and keep it."""
     shelf: Path | None
     try:
-        shelf = cache_dir() / shelf_name / key
+        shelf = cache_dir() / language.shelf / key
         cached = _cached(shelf)
         if cached is None:
             shelf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -349,11 +342,9 @@ def read_cpp(path: str | os.PathLike[str]) -> str:
 
 
 def cache_dir() -> Path:
-    """Return the cache folder: ``$AKG_CACHE_DIR``, else the platform's default (XDG)."""
+    """Return the cache folder: ``$AKG_CACHE_DIR``, else the one of XDG."""
     if chosen := os.environ.get("AKG_CACHE_DIR"):
         return Path(chosen).absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "akg-tui"
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "akg-tui"
 
@@ -507,7 +498,7 @@ def _compiler() -> tuple[list[str], str]:
         raise CompilerMissing(
             f"CXX names {chosen[0]!r}, which can't be run: name a C++ compiler, or unset CXX"
         )
-    raise CompilerMissing(f"no C++ compiler ({', '.join(_COMPILERS)}) on PATH: {_install_hint()}")
+    raise CompilerMissing(f"no C++ compiler ({', '.join(_COMPILERS)}) on PATH: {INSTALL_HINT}")
 
 
 NVCC_HINT = (
@@ -516,13 +507,10 @@ NVCC_HINT = (
 )
 
 
-def _install_hint() -> str:
-    if sys.platform == "darwin":
-        return "install one with `xcode-select --install` (or `brew install llvm`), or set CXX"
-    return (
-        "install one with `apt install g++` (Debian, Ubuntu), `dnf install gcc-c++` (Fedora), "
-        "`zypper install gcc-c++`, `apk add g++` or `brew install gcc`, or set CXX"
-    )
+INSTALL_HINT = (
+    "install one with `apt install g++` (Debian, Ubuntu), `dnf install gcc-c++` (Fedora), "
+    "`zypper install gcc-c++`, `apk add g++` or `brew install gcc`, or set CXX"
+)
 
 
 @functools.lru_cache(maxsize=8)
@@ -535,7 +523,7 @@ def _identity(*command: str) -> str:
         )
     except (OSError, subprocess.SubprocessError) as error:
         is_nvcc = "nvcc" in Path(command[0]).name
-        kind, hint = ("nvcc", NVCC_HINT) if is_nvcc else ("a C++ compiler", _install_hint())
+        kind, hint = ("nvcc", NVCC_HINT) if is_nvcc else ("a C++ compiler", INSTALL_HINT)
         raise CompilerMissing(
             f"{shlex.join(command)} does not run as {kind} ({error}): {hint}"
         ) from error
@@ -592,16 +580,6 @@ def _build(source: str, flags: tuple[str, ...], command: list[str], folder: Path
         [*command, *BASE_FLAGS, *linking, "-shared", "kernel.o", "-o", built.name, *libraries],
         folder,
     )
-    return built
-
-
-def _build_cuda(source: str, flags: tuple[str, ...], command: list[str], folder: Path) -> Path:
-    """Run nvcc in `folder`; return the object, or raise CompileError."""
-    (folder / CUDA_SOURCE_NAME).write_text(source + EPILOGUE, "utf-8", "surrogateescape")
-    built = folder / "kernel.so"
-    libraries, options = linked_last(flags)
-    words = [*command, *CUDA_FLAGS, *options, "-shared", CUDA_SOURCE_NAME, "-o", built.name]
-    run_compiler([*words, *libraries], folder, CUDA)
     return built
 
 

@@ -28,9 +28,7 @@ from akg_tui.dsl.toolchains import (
     ran,
 )
 
-_UNREACHABLE = ("Retrying (", "Max retries exceeded", "Failed to establish", "Could not fetch URL")
 _VERSION = "platform.python_version()"
-_NOT_THERE = "No matching distribution found for "
 
 
 class ToolchainError(Exception):
@@ -164,19 +162,8 @@ def _install(toolchain: Toolchain, at: Path, tell: Callable[[str], None]) -> Non
             said.append(row.strip())
             tell(row.strip())
     if process.returncode:
-        raise ToolchainError(_why(said))
-
-
-def _why(said: list[str]) -> str:
-    """Return in one line why pip did not install."""
-    if any(sign in row for row in said for sign in _UNREACHABLE):
-        return "the package registry can't be reached; see pip's lines above"
-    for row in said:
-        if row.startswith("ERROR:") and _NOT_THERE in row:
-            package = row.partition(_NOT_THERE)[2]
-            return f"the package registry has no {package} for this Python and this machine"
-    errors = [row for row in said if row.startswith("ERROR:")] or said[-1:]
-    return f"pip did not install it: {(errors or ['it was killed'])[-1]}"
+        errors = [row for row in said if row.startswith("ERROR:")] or said[-1:]
+        raise ToolchainError(f"pip did not install it: {(errors or ['it was killed'])[-1]}")
 
 
 def _check(toolchain: Toolchain, at: Path) -> None:

@@ -6,8 +6,8 @@ find it. GCC also accepts a header precompiled with another -O, and then optimiz
 otherwise than the kernel asked for: so a build uses a header of exactly equal flags, or none.
 
 GCC instantiates and optimizes templates of the header again in every file, whether used or not.
-So there are two: a narrow one, without `torch::nn` and the like, for texts that name none of that,
-and the whole one. A build that fails with the narrow one is done again without it.
+So what is precompiled has no `torch::nn` and the like, and serves texts that name none of that. A
+build that fails with it is done again without it.
 
 Must never import torch at import time, and never run a kernel.
 """
@@ -39,13 +39,12 @@ import msgspec
 from akg_tui.dsl import compilers
 
 HEADER = "torch/extension.h"
+"""The header in whose place the precompiled one is found."""
+
 VARIABLE = "AKG_TORCH_HEADERS"
 """Names, to a kernel's process, the folder that holds one folder for each set of flags."""
 
-NARROW = "narrow"
-"""Stands before the flags of a header that has only `NARROW_TEXT`."""
-
-NARROW_TEXT = "#pragma once\n#include <torch/types.h>\n" + "".join(
+TEXT = "#pragma once\n#include <torch/types.h>\n" + "".join(
     f"#if __has_include(<torch/csrc/{name}>)\n#include <torch/csrc/{name}>\n#endif\n"
     for name in (
         *("python_headers.h", "Device.h", "Dtype.h", "DynamicTypes.h", "Exceptions.h"),
@@ -58,7 +57,7 @@ NARROW_TEXT = "#pragma once\n#include <torch/types.h>\n" + "".join(
 TOLD = "precompiling torch's headers, once for these compiler flags"
 
 KEPT_BYTES = 4 << 30
-"""The most bytes of all precompiled headers; one of torch 2.13 has 0.8 GiB."""
+"""The most bytes of all precompiled headers; one of torch 2.13 has 0.5 GiB."""
 FREE_BYTES = 4 << 30
 """Nothing is precompiled with less free space than this."""
 LIMIT_S = 300.0
@@ -85,9 +84,9 @@ _HARMLESS = re.compile(
 )
 
 _GCC = re.compile(r"Free\sSoftware\sFoundation")
-_CALL = re.compile(r"\b(?:load_inline|cpp_extension\s*\.\s*load|load)\s*\(")
+_CALL = re.compile(r"\bload_inline\s*\(")
 _FLAGS = re.compile(r"\bextra_cflags\s*=\s*(\[[^\]]{0,500}\]|\([^)]{0,500}\)|[A-Za-z_]\w*)")
-# A name of the C++ frontend, or another header of torch.
+# A name of the C++ frontend, or another header of torch: `TEXT` has not all of them.
 _WHOLE = re.compile(
     r"\btorch\s*::\s*(?:nn|optim|data|jit|autograd|serialize|save|load|cuda|OrderedDict)\b"
     r"|\bTORCH_MODULE|\bnamespace\s+torch\b"
@@ -116,19 +115,13 @@ def named_in(source: str) -> list[Flags]:
 
     A guess that costs time at most: what is used is decided as the kernel builds.
     """
-    if "cpp_extension" not in source or not _CALL.search(source):
+    if "cpp_extension" not in source or not _CALL.search(source) or _WHOLE.search(source):
         return []
     if "no_implicit_headers" in source and HEADER not in source:
         return []
     texts = [match[1] for match in _FLAGS.finditer(source)] or ["[]"]
     found = dict.fromkeys(_literal(source, text) for text in texts[:_TEXT_LIMIT])
-    kind = (NARROW,) if is_narrow(source) else ()
-    return [(*kind, *flags) for flags in found if flags is not None]
-
-
-def is_narrow(source: str) -> bool:
-    """Return whether a kernel's text seems to need no more of torch than `NARROW_TEXT`."""
-    return "load_inline" in source and not _WHOLE.search(source)
+    return [flags for flags in found if flags is not None]
 
 
 def _literal(source: str, text: str) -> Flags | None:
@@ -170,7 +163,7 @@ class TorchHeaders:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             known = [*command, says, importlib.metadata.version("torch"), *self._includes]
             # `-march=native` stands for another CPU on another machine that shares the home.
-            known += [*_TORCH_FLAGS, compilers.described_cpu()]
+            known += [TEXT, *_TORCH_FLAGS, compilers.described_cpu()]
             return self._home / hashlib.sha256("\0".join(known).encode()).hexdigest()[:16]
         return None
 
@@ -201,10 +194,6 @@ class TorchHeaders:
         wanted = named_in(source)
         if not wanted or self.folder is None:
             return []
-        # Where the narrow header does not compile, the whole one may.
-        wanted = [
-            flags[1:] if _is_narrow(flags) and flags in self._refused else flags for flags in wanted
-        ]
         return [flags for flags in wanted if flags not in self._refused and not self._has(flags)]
 
     def _has(self, flags: Flags) -> bool:
@@ -256,12 +245,8 @@ class TorchHeaders:
         whole = scratch / "whole"
         made = whole / f"{HEADER}.gch"
         made.parent.mkdir(parents=True)
-        header = next((p for i in self._includes if (p := Path(i) / HEADER).is_file()), None)
-        if header is None:
-            return False
-        if _is_narrow(flags):
-            header, flags = scratch / "narrow.h", flags[1:]
-            header.write_text(NARROW_TEXT)
+        header = scratch / "header.h"
+        header.write_text(TEXT)
         command = [*self._compiler[0], "-x", "c++-header", str(header), "-o", str(made), "-w"]
         command += [word for include in self._includes for word in ("-isystem", include)]
         command += [*_TORCH_FLAGS, *flags, "-MD", "-MF", "files.d"]
@@ -270,8 +255,8 @@ class TorchHeaders:
         listed = (scratch / "files.d").read_text("utf-8")
         names = shlex.split(listed.partition(":")[2].replace("\\\n", " "))
         paths = [os.path.join(scratch, name) for name in names]  # noqa: PTH118
-        # The narrow header's own text is gone by then.
-        stamp = Stamp(tuple(_facts(path) for path in paths if path != str(scratch / "narrow.h")))
+        # The header's own text is gone by then.
+        stamp = Stamp(tuple(_facts(path) for path in paths if path != str(header)))
         (whole / "stamp.json").write_bytes(msgspec.json.encode(stamp))
         return True
 
@@ -297,12 +282,6 @@ class TorchHeaders:
             return {}
         return {VARIABLE: str(self.folder)}
 
-    def kept(self) -> list[int]:
-        """Return the size in bytes of each precompiled header of this compiler, torch and CPU."""
-        if self.folder is None:
-            return []
-        return [made.stat().st_size for made in self.folder.glob(f"*/{HEADER}.gch")]
-
 
 def home() -> Path:
     """Return the folder of all precompiled headers of this user."""
@@ -310,10 +289,6 @@ def home() -> Path:
         return Path.home() / ".cache" / "akg_tui" / "torch-headers"
     except RuntimeError:  # a user without a home folder
         return Path(os.devnull) / "torch-headers"
-
-
-def _is_narrow(flags: Flags) -> bool:
-    return flags[:1] == (NARROW,)
 
 
 def key(flags: Flags) -> str:
@@ -346,15 +321,11 @@ def _ran(command: Sequence[str], folder: Path, wait: Callable[[], None]) -> bool
 
 
 def use(module: Any) -> None:
-    """Make `load` and `load_inline` of torch's module use what fits their flags.
+    """Make `load_inline` of torch's module use what fits its flags.
 
     Called before a kernel's process is forked. `VARIABLE` is read when a kernel builds.
     """
-    for name in ("load", "load_inline"):
-        setattr(module, name, _with_headers(getattr(module, name), module))
-
-
-def _with_headers(build: Callable[..., Any], module: Any) -> Callable[..., Any]:
+    build = module.load_inline
     signature = inspect.signature(build)
 
     @functools.wraps(build)
@@ -363,35 +334,32 @@ def _with_headers(build: Callable[..., Any], module: Any) -> Callable[..., Any]:
             given = signature.bind(*arguments, **options).arguments
         except TypeError:  # told by the call itself
             given = {}
-        whole, narrow = _folders(given.get("extra_cflags") or (), given.get("cpp_sources"))
-        if narrow:
-            with contextlib.suppress(RuntimeError, ImportError), _found_by_compiler(narrow, whole):
+        place = _place(given.get("extra_cflags") or (), given.get("cpp_sources"))
+        if place is not None:
+            with contextlib.suppress(RuntimeError, ImportError), _found_by_compiler(place):
                 return build(*arguments, **options)
             # Otherwise torch takes the failed build for done.
             module.JIT_EXTENSION_VERSIONER.entries.pop(given.get("name"), None)
-        with _found_by_compiler(whole):
-            return build(*arguments, **options)
+        return build(*arguments, **options)
 
-    return built
+    module.load_inline = built
 
 
-def _folders(flags: Sequence[str], text: object) -> tuple[str, str]:
-    """Return the folders of the whole header with these flags and, if it suits, the narrow one."""
+def _place(flags: Sequence[str], text: object) -> Path | None:
+    """Return the folder of the header of these flags; None if there is none, or it lacks names."""
     folder = os.environ.get(VARIABLE)
     known = relevant(flags) if folder and all(isinstance(flag, str) for flag in flags) else None
-    if folder is None or known is None:
-        return "", ""
-    narrow = Path(folder) / key((NARROW, *known))
-    suits = text is not None and not _WHOLE.search(str(text)) and narrow.is_dir()
-    return str(Path(folder) / key(known)), str(narrow) if suits else ""
+    if folder is None or known is None or _WHOLE.search(str(text)):
+        return None
+    place = Path(folder) / key(known)
+    return place if place.is_dir() else None
 
 
 @contextlib.contextmanager
-def _found_by_compiler(*folders: str) -> Iterator[None]:
-    """Put folders before torch's own, for compilers started meanwhile."""
+def _found_by_compiler(folder: Path) -> Iterator[None]:
+    """Put a folder before torch's own, for compilers started meanwhile."""
     before = os.environ.get("CPATH")
-    if places := [folder for folder in (*folders, before) if folder]:
-        os.environ["CPATH"] = os.pathsep.join(places)
+    os.environ["CPATH"] = os.pathsep.join([str(folder), *([before] if before else [])])
     try:
         yield
     finally:

@@ -102,33 +102,10 @@ def test_a_file_that_is_no_kernel_is_told_why(source: str, says: str) -> None:
 
 
 PIECES = (
-    *(
-        "x",
-        "ModelNew",
-        "torch.nn",
-        "(",
-        ")",
-        ":",
-        "\n",
-        "    ",
-        "lambda ",
-        "\0",
-        "'",
-        '"""',
-        "é",
-        "漢",
-    ),
-    *("\ud800", "\u202e", "9" * 5000, "[0]" * 200, ".b" * 200, "not " * 200, "def f(x):\n" * 50),
-    *(
-        "import reference\n",
-        "torch.nn.Module.forward = eval\n",
-        "f'{x}'",
-        "{**x}",
-        "*x, ",
-        "@",
-        "\\",
-    ),
-)
+    "x", "ModelNew", "torch.nn", "(", ")", ":", "\n", "    ", "lambda ", "\0", "'", '"""', "é",
+    "漢", "\ud800", "\u202e", "9" * 5000, "[0]" * 200, ".b" * 200, "not " * 200, "def f(x):\n" * 50,
+    "import reference\n", "torch.nn.Module.forward = eval\n", "f'{x}'", "{**x}", "*x, ", "@", "\\",
+)  # fmt: skip
 
 
 def mutated(source: str, rng: random.Random) -> str:
@@ -165,7 +142,7 @@ from akg_tui.dsl.torch_headers import named_in
 
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 lines = "\\n" * 500_000
-assert named_in(f"torch.utils.cpp_extension.load(extra_cflags=flags){lines}") == []
+assert named_in(f"torch.utils.cpp_extension.load_inline(extra_cflags=flags){lines}") == []
 assert find_knobs([f"A = 1{' ' * 500_000}# tune: [1", "A = 1" + 50_000 * "# tune: ["]) == ()
 """
 

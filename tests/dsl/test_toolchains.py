@@ -33,10 +33,6 @@ case "$*" in
         done ;;
 esac
 """
-UNREACHABLE = """echo "WARNING: Retrying (Retry(total=1)) after connection broken"
-echo "ERROR: No matching distribution found for nvidia-cuda-nvcc==13.5.37"; exit 1"""
-NOT_THERE = """echo "ERROR: Could not find a version that satisfies the requirement x==1"
-echo "ERROR: No matching distribution found for x==1"; exit 1"""
 
 
 @pytest.fixture(autouse=True)
@@ -97,8 +93,6 @@ def test_a_toolchain_is_added_found_and_removed(
 @pytest.mark.parametrize(
     ("work", "status", "says"),
     [
-        (UNREACHABLE, 0, "the package registry can't be reached; see pip's lines above"),
-        (NOT_THERE, 0, "the package registry has no x==1 for this Python and this machine"),
         ("echo ERROR: no space left; exit 1", 0, "pip did not install it: ERROR: no space left"),
         ("kill -9 $$", 0, "pip did not install it: Collecting"),
         (":", 3, "nvcc does not run: 1.0"),

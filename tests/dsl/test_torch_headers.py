@@ -12,16 +12,19 @@ import pytest
 
 from akg_tui.core.measurement import Outcome
 from akg_tui.dsl import torch_headers
-from akg_tui.dsl.torch_headers import HEADER, NARROW, VARIABLE, Flags, TorchHeaders, key
+from akg_tui.dsl.torch_headers import HEADER, VARIABLE, Flags, TorchHeaders, key
 from akg_tui.evaluate import Judge
 from tests.evaluate.kernels import kernel
 
 KERNEL = """
 from torch.utils.cpp_extension import load_inline
-SOURCE = "torch::nn::Linear made();"
+SOURCE = "torch::Tensor made();"
 FLAGS = ["-O3", "-march=native"]
 ext = load_inline("ext", SOURCE, extra_cflags={flags})
 """
+
+
+THIRD = "#pragma once\ninline int third(int x) { return x / 3; }\n"
 
 
 def is_gcc() -> bool:
@@ -38,17 +41,17 @@ needs_gcc = pytest.mark.skipif(not is_gcc(), reason="only GCC's headers are prec
 def headers(tmp_path: Path) -> TorchHeaders:
     header = tmp_path / "include" / HEADER
     header.parent.mkdir(parents=True)
-    header.write_text("#pragma once\ninline int half(int x) { return x / 2; }\n")
-    narrow = header.with_name("types.h")
-    narrow.write_text("#pragma once\ninline int third(int x) { return x / 3; }\n")
+    half = "inline int half(int x) { return x / 2; }\n"
+    header.write_text(f"#pragma once\n#include <torch/types.h>\n{half}")
+    header.with_name("types.h").write_text(THIRD)
     return TorchHeaders(tmp_path / "home", [str(tmp_path / "include")])
 
 
+NINTH = "int ninth(int x) { return third(third(x)); }"
 QUARTER = "int quarter(int x) { return half(half(x)); }"
-WHOLE = " // torch::nn"
 
 
-def used_by_build(includes: Path, flags: Flags, source: str = QUARTER + WHOLE) -> list[str]:
+def used_by_build(includes: Path, flags: Flags, source: str = NINTH) -> list[str]:
     """Return the folder of the header that each compiler of a build used; "": it read text."""
     used = []
 
@@ -64,9 +67,7 @@ def used_by_build(includes: Path, flags: Flags, source: str = QUARTER + WHOLE) -
             raise RuntimeError(ran.stderr)
 
     versioner = types.SimpleNamespace(entries={"x": 0})
-    module = types.SimpleNamespace(
-        load_inline=load_inline, load=load_inline, JIT_EXTENSION_VERSIONER=versioner
-    )
+    module = types.SimpleNamespace(load_inline=load_inline, JIT_EXTENSION_VERSIONER=versioner)
     torch_headers.use(module)
     module.load_inline("x", source, extra_cflags=flags)
     # A build is done again only if torch forgets the failed one.
@@ -97,38 +98,22 @@ def test_a_build_uses_the_header_of_equal_flags_and_no_other(
 
 
 @needs_gcc
-def test_a_text_without_names_of_the_frontend_is_built_with_the_narrow_header(
+def test_what_the_header_lacks_is_built_with_the_text(
     headers: TorchHeaders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(VARIABLE, str(headers.folder))
-    include, narrow, whole = tmp_path / "include", (NARROW, "-O2"), ("-O2",)
-    text = KERNEL.format(flags='["-O2"]').replace("torch::nn::Linear", "torch::Tensor")
-    assert headers.missing(text) == [narrow]
-    assert compiled(headers, narrow)
+    include, flags = tmp_path / "include", ("-O2",)
+    text = KERNEL.format(flags='["-O2"]')
+    assert headers.missing(text) == [flags]
+    assert compiled(headers, flags)
     assert headers.missing(text) == []
     assert TorchHeaders(tmp_path / "home", [str(include)]).missing(text) == []
-    ninth = "int ninth(int x) { return third(third(x)); }"
-    assert used_by_build(include, whole, ninth) == [key(narrow)]
-    # What the narrow header lacks is built with the whole one.
-    assert used_by_build(include, whole, QUARTER) == [key(narrow), ""]
-    assert compiled(headers, whole)
-    assert used_by_build(include, whole, QUARTER) == [key(narrow), key(whole)]
-    assert used_by_build(include, whole, QUARTER + WHOLE) == [key(whole)]
-
-
-@needs_gcc
-def test_where_no_narrow_header_can_be_made_the_whole_one_is(
-    headers: TorchHeaders, tmp_path: Path
-) -> None:
-    (tmp_path / "include" / "torch" / "types.h").unlink()
-    text = KERNEL.format(flags="[]").replace("torch::nn::Linear", "at::Tensor")
-    (narrow,) = headers.missing(text)
-    assert not compiled(headers, narrow)
-    assert headers.missing(text) == [()]
+    assert used_by_build(include, flags, QUARTER) == [key(flags), ""]
+    assert used_by_build(include, flags, f"{QUARTER} // torch::nn") == [""]
 
 
 @pytest.mark.parametrize(
-    ("text", "narrow"),
+    ("text", "suits"),
     [
         ("torch::Tensor f(torch::Tensor x) { return torch::softmax(x, -1); }", True),
         ("auto o = torch::TensorOptions().dtype(torch::kFloat);", True),
@@ -138,8 +123,9 @@ def test_where_no_narrow_header_can_be_made_the_whole_one_is(
         ("#include <torch/torch.h>", False),
     ],
 )
-def test_a_name_of_the_frontend_needs_the_whole_header(text: str, narrow: bool) -> None:
-    assert torch_headers.is_narrow(f"load_inline('x', {text!r})") is narrow
+def test_a_name_of_the_frontend_needs_more_than_the_header(text: str, suits: bool) -> None:
+    named = torch_headers.named_in(f"torch.utils.cpp_extension.load_inline('x', {text!r})")
+    assert named == [()] * suits
 
 
 @needs_gcc
@@ -148,7 +134,7 @@ def test_a_header_that_has_changed_is_precompiled_anew(
 ) -> None:
     text, include = KERNEL.format(flags="[]"), tmp_path / "include"
     assert compiled(headers, ())
-    (include / HEADER).write_text("#pragma once\ninline int half(int x) { return x >> 1; }\n")
+    (include / "torch" / "types.h").write_text(THIRD + "\n")
     later = TorchHeaders(tmp_path / "home", [str(include)])
     assert later.missing(text) == [()]
     assert compiled(later, ())
@@ -157,7 +143,7 @@ def test_a_header_that_has_changed_is_precompiled_anew(
 
 @needs_gcc
 def test_what_does_not_compile_is_tried_once(headers: TorchHeaders, tmp_path: Path) -> None:
-    (tmp_path / "include" / HEADER).write_text("#error no\n")
+    (tmp_path / "include" / "torch" / "types.h").write_text("#error no\n")
     assert not compiled(headers, ())
     assert headers.missing(KERNEL.format(flags="[]")) == []
     assert headers.folder is not None
@@ -199,7 +185,8 @@ def test_what_was_not_used_for_longest_is_removed_first(
     assert headers.folder is not None
     for flags, at in (("-O1", 2e9), ("-O2", 1e9)):
         os.utime(headers.folder / key((flags,)) / "stamp.json", (at, at))
-    monkeypatch.setattr(torch_headers, "KEPT_BYTES", int(2.5 * headers.kept()[0]))
+    size = (headers.folder / key(("-O1",)) / f"{HEADER}.gch").stat().st_size
+    monkeypatch.setattr(torch_headers, "KEPT_BYTES", int(2.5 * size))
     assert compiled(headers, ("-O3",))
     assert {path.name for path in headers.folder.iterdir()} == {key(("-O1",)), key(("-O3",))}
 
