@@ -1,18 +1,15 @@
-"""Asks other processes what binds a kernel, without blocking the caller's loop; keeps the answers.
+"""Asks other processes what binds a kernel, without blocking the caller's loop.
 
-Owns these processes, their limits, and a folder of answers, each under the digest of all that it
-depends on. An answer of a process that read a kernel is untrusted: it is decoded into bounded
-data, and decides nothing.
+Owns these processes and their limits. An answer of a process that read a kernel is untrusted: it is
+decoded into bounded data, and decides nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import math
 import os
-import shutil
 import signal
 import sys
 import tempfile
@@ -22,13 +19,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from akg_tui import __version__
 from akg_tui.core.kernel.kernel_files import Kernel, files_of
 from akg_tui.core.task import Case, Task
-from akg_tui.dsl import compilers, toolchains
+from akg_tui.dsl import toolchains
 from akg_tui.dsl.gpu_arches import ARCHES, is_ascend
 from akg_tui.evaluate.targets.adapters import adapters
 from akg_tui.evaluate.targets.cpu import package_path
@@ -45,7 +40,6 @@ from akg_tui.store.reference_constants import UnknownConstant, as_judged
 T = TypeVar("T")
 
 MOST_ANSWER = 32 << 20
-MOST_KEPT = 400
 TOOLS_S = 90.0
 """The seconds for starting torch, and for disassembly, besides the build."""
 WORK_S = 240.0
@@ -62,6 +56,8 @@ class Lost(Exception):
 
 NO_ANSWER = (Lost, UnknownConstant, OSError)
 """Why a process may have no answer; each tells the reason."""
+
+_works: dict[tuple[str, ...], tuple[CaseWork, ...]] = {}
 
 
 def not_here(task: Task) -> str:
@@ -149,27 +145,20 @@ async def _timing_alone(task: Task) -> AsyncIterator[None]:
 async def kernel_findings(
     task: Task, reference: str, kernel: Kernel, *, idle: bool = False
 ) -> KernelFindings:
-    """Return what is found about a kernel, from earlier or by reading it now.
+    """Return what is found about a kernel by reading it now.
 
     With `idle` the process gives way to every other one, so that it does not disturb a measurement.
     What could not be found has its reason in `left_out`; nothing is raised.
     """
     if why := not_here(task):
-        return KernelFindings(left_out={"machine code": why}, ran=True)
-    path = _kept_path(task, reference, kernel)
-    if (kept := _read(path, KernelFindings)) is not None:
-        return kept
+        return KernelFindings(left_out={"machine code": why})
     try:
         if adapters(task)[1].has_launches:
-            arches = _arches(task)
-            found = as_findings(await compile_report(task, reference, kernel, arches, idle=idle))
-        else:
-            found = await _inspected(task, reference, kernel, idle=idle)
+            report = await compile_report(task, reference, kernel, _arches(task), idle=idle)
+            return as_findings(report, task.files.kernel)
+        return await _inspected(task, reference, kernel, idle=idle)
     except NO_ANSWER as error:
         return KernelFindings(left_out={"machine code": str(error)})
-    if found.ran:
-        _keep(path, found)
-    return found
 
 
 async def _inspected(task: Task, reference: str, kernel: Kernel, *, idle: bool) -> KernelFindings:
@@ -262,12 +251,14 @@ async def _confined(
 
 
 async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:
-    """Return bytes and operations of the reference by case; a case may say why it has none."""
-    told = [reference, *(repr(sorted(task.constants(case).items())) for case in task.cases)]
-    told += [repr(sorted(task.constants().items())), task.target.backend]
-    path = _folder() / f"work-of-cases-{_digest(told)}.json"
-    if (kept := _read(path, tuple[CaseWork, ...])) is not None:
-        return kept
+    """Return bytes and operations of the reference by case; a case may say why it has none.
+
+    What is known is kept for as long as this process runs.
+    """
+    sizes = [sorted(task.constants(case).items()) for case in (None, *task.cases)]
+    told = (reference, repr(sizes), task.target.backend)
+    if told in _works:
+        return _works[told]
     from akg_tui.evidence.workload_process import Count
 
     request = msgspec.json.encode(Count(task, reference))
@@ -282,7 +273,7 @@ async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:
             CaseWork(case.name if case else "", unknown=why) for case in task.cases or (None,)
         )
     if not any(each.unknown for each in found):
-        _keep(path, found)
+        _works[told] = found
     return found
 
 
@@ -359,65 +350,3 @@ async def _answer(
     if code != 0:
         raise Lost(f"the process that read it ended with status {code}")
     return bytes(answer)
-
-
-def _folder() -> Path:
-    return compilers.cache_dir() / "evidence"
-
-
-def _kept_path(task: Task, reference: str, kernel: Kernel) -> Path:
-    """Return the file of the answer about a kernel: its name has all that the answer depends on."""
-    case = task.cases[0] if task.cases else None
-    told = [
-        *(repr(sorted(task.constants(case).items())), str(task.timing.threads)),
-        *(
-            reference,
-            files_of(kernel, "").sha256,
-            task.target.dsl,
-            compilers.described_cpu(),
-            *map(_stamp, _tools()),
-        ),
-    ]
-    dsl = adapters(task)[1]
-    if dsl.has_launches:
-        told += [*_arches(task), *dsl.versions(task.target.backend).values()]
-    return _folder() / f"kernel-{_digest(told)}.json"
-
-
-def _tools() -> list[str]:
-    return [*compilers.find_compiler()[:1], "objdump"]
-
-
-def _stamp(tool: str) -> str:
-    """Return path and time of a program, so that an upgrade asks anew."""
-    path = shutil.which(tool)
-    try:
-        return f"{path} {Path(path).resolve().stat().st_mtime_ns}" if path else f"no {tool}"
-    except OSError:
-        return f"no {tool}"
-
-
-def _digest(told: Sequence[str]) -> str:
-    texts = [text.encode("utf-8", "surrogateescape") for text in (__version__, *told)]
-    # Length prefixes make ("a", "bc") and ("ab", "c") differ.
-    whole = b"".join(len(text).to_bytes(8, "little") + text for text in texts)
-    return hashlib.sha256(whole).hexdigest()[:32]
-
-
-def _read(path: Path, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError):
-        return None
-
-
-def _keep(path: Path, found: Struct | tuple[Struct, ...]) -> None:
-    """Keep an answer, and remove the oldest ones; where nothing can be written it is asked anew."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(msgspec.json.encode(found))
-        fresh.replace(path)
-        kept = sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime)
-        for old in kept[:-MOST_KEPT]:
-            old.unlink(missing_ok=True)

@@ -35,7 +35,7 @@ from akg_tui.evidence.compile_report import (
     Launch,
 )
 from akg_tui.evidence.gpu import assembly
-from akg_tui.evidence.kernel_process import confined, first_call, said
+from akg_tui.evidence.kernel_process import confined, loaded, said
 from akg_tui.evidence.source_lines import rows_of
 
 MOST_TEXT = 600
@@ -343,7 +343,7 @@ def compile_launches(request: CompileFor, _: Path) -> CompileReport:
     stopped = ""
     try:
         recorder.install()
-        first_call(request)
+        loaded(request)()
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         stopped = said(error)
     return CompileReport(

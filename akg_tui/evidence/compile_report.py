@@ -6,8 +6,8 @@ measured. All texts come from untrusted code and its compiler: they are sanitize
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -17,21 +17,14 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.dsl.gpu_arches import ARCHES, Arch, is_ascend, occupancy
 from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evidence.ascend import program_report
-from akg_tui.evidence.ascend.program_report import MOST_KINDS
-from akg_tui.evidence.findings import (
-    CodeFunction,
-    Fact,
-    KernelFindings,
-    MachineCode,
-    Place,
-    Request,
-    Text,
-)
+from akg_tui.evidence.findings import KernelFindings, MachineCode, Place, Request, Text
 from akg_tui.evidence.gpu.assembly import VECTOR_BITS, Instructions, Resources
 
 MOST_LAUNCHES = 24
 """The most different launches that are compiled; an autotuned kernel has one a configuration."""
 MOST_LINES = 120
+WIDTH = 66
+"""The columns of a line in a pane, on a terminal of 80."""
 
 Fields = dict[str, object]
 Few = Annotated[tuple[Text, ...], Meta(max_length=64)]
@@ -236,62 +229,75 @@ def _by_width(counts: Mapping[int, int]) -> dict[str, int]:
 
 def as_lines(report: CompileReport, file: str) -> list[str]:
     """Return the report as lines, at most `MOST_LINES`."""
-    names = LineNames(file, report.files)
     told = [f"compile report by {one_line(report.compiler, 120)}; nothing ran on a device"]
-    for launch in report.launches:
-        facts = _launch(launch, names)
-        grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
-        times = "" if launch.launches == 1 or not launch.grid else f", {launch.launches} launches"
-        told.append(f"{facts['place']} {facts['kernel']}: {grid}{times}")
-        words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
-        if words:
-            told.append(f"  {one_line(', '.join(words), 300)}")
-        for compiled in launch.compiled:
-            words = _words(_compiled(compiled, launch, names), compiled, names)
-            told += [f"  {line}" for line in words]
-    if report.left_out:
-        told.append(f"{report.left_out} more launches were not compiled")
-    if report.stopped:
-        told.append(f"the call stopped: {one_line(report.stopped, 300)}")
+    told += ["; ".join(parts) for parts in _lines(report, file)]
     if len(told) > MOST_LINES:
         told[MOST_LINES - 1 :] = [f"{len(told) - MOST_LINES + 1} more lines: --json has them"]
     return told
 
 
-def _words(facts: Fields, compiled: Compiled, names: LineNames) -> list[str]:
+def _lines(report: CompileReport, file: str) -> Iterator[list[str]]:
+    """Yield the lines of a report, each as its parts."""
+    names = LineNames(file, report.files)
+    for launch in report.launches:
+        facts = _launch(launch, names)
+        grid = f"grid {'x'.join(map(str, launch.grid))}" if launch.grid else "not launched"
+        times = "" if launch.launches == 1 or not launch.grid else f", {launch.launches} launches"
+        yield [f"{facts['place']} {facts['kernel']}: {grid}{times}"]
+        words = [one_line(text, 80) for text in (*launch.arguments, *launch.constants)]
+        if words:
+            yield [f"  {one_line(', '.join(words), 300)}"]
+        for compiled in launch.compiled:
+            for first, *more in _words(_compiled(compiled, launch, names), compiled):
+                yield [f"  {first}", *more]
+    if report.left_out:
+        yield [f"{report.left_out} more launches were not compiled"]
+    if report.stopped:
+        yield [f"the call stopped: {one_line(report.stopped, 300)}"]
+
+
+def _words(facts: Fields, compiled: Compiled) -> Iterator[list[str]]:
     arch = facts["arch"]
     if "does_not_compile" in facts:
-        return [f"{arch}: does not compile: {facts['does_not_compile']}"]
-    remarks = [f"  {one_line(text, 200)}" for text in compiled.remarks]
+        yield [f"{arch}: does not compile: {facts['does_not_compile']}"]
+        return
     if is_ascend(compiled.arch):
-        first, *rest = program_report.words(facts)
-        return [f"{arch}: {first}", *rest, *remarks]
-    told = []
+        (first, *more), *rest = program_report.words(facts)
+        yield from ([f"{arch}: {first}", *more], *rest)
+    else:
+        yield from _words_of_gpu(facts, compiled)
+    yield from ([f"  {one_line(text, 200)}"] for text in compiled.remarks)
+
+
+def _words_of_gpu(facts: Fields, compiled: Compiled) -> Iterator[list[str]]:
+    arch = facts["arch"]
     if "does_not_run" in facts:
-        told.append(f"{arch}: does not run: {facts['does_not_run']}")
-    size = f"{compiled.shared} bytes of shared memory"
+        yield [f"{arch}: does not run: {facts['does_not_run']}"]
+    size = [f"{compiled.shared} bytes of shared memory"]
     if compiled.warps:
         stages = f", {compiled.stages} stages" if compiled.stages else ""
-        size = f"{facts['threads']} threads ({compiled.warps} warps{stages}), {size}"
+        size.insert(0, f"{facts['threads']} threads ({compiled.warps} warps{stages})")
     if (resources := compiled.resources) is not None:
-        size = f"{resources.registers} registers, {resources.spilled} bytes spilled, {size}"
-    told.append(f"{arch}: {size}")
+        used = [f"{resources.registers} registers", f"{resources.spilled} bytes spilled"]
+        size = [*used, *size]
+    yield [f"{arch}: {size[0]}", *size[1:]]
     if found := facts.get("occupancy_limited_by"):
         assert isinstance(found, list)
-        told.append(
+        yield [
             f"  occupancy {facts['occupancy']:.0%}: {facts['blocks_an_sm']} blocks a "
             f"multiprocessor, limited by {' and '.join(found)}"
-        )
+        ]
     if (code := compiled.instructions) is not None:
         share = "" if code.vectorized is None else f" ({code.vectorized:.0%} by {VECTOR_BITS} bits)"
-        bulk = f"{code.bulk} bulk copies (TMA); " if code.bulk else ""
         matrix = ", ".join(f"{n} {one_line(k, 60)}" for k, n in code.matrix.items())
-        told.append(
-            f"  {code.total} instructions; global loads {_widths(code.loads)}; "
-            f"stores {_widths(code.stores)}{share}; "
-            f"{bulk}{code.barriers} barriers; matrix: {one_line(matrix, 200) or 'none'}"
-        )
-    return told + remarks
+        yield [
+            f"  {code.total} instructions",
+            f"global loads {_widths(code.loads)}",
+            f"stores {_widths(code.stores)}{share}",
+            *([f"{code.bulk} bulk copies (TMA)"] if code.bulk else []),
+            f"{code.barriers} barriers",
+            f"matrix: {one_line(matrix, 200) or 'none'}",
+        ]
 
 
 def _widths(counts: Mapping[int, int]) -> str:
@@ -301,74 +307,15 @@ def _widths(counts: Mapping[int, int]) -> str:
 NO_LAUNCH = "forward launches no Triton kernel"
 
 
-def as_findings(report: CompileReport) -> KernelFindings:
-    """Return the report as machine code: each launch and arch is a function of facts."""
-    functions: list[CodeFunction] = []
-    seen: Counter[str] = Counter()
-    for launch in report.launches:
-        seen[launch.kernel] += 1
-        again = f" ({seen[launch.kernel]})" if seen[launch.kernel] > 1 else ""
-        for compiled in launch.compiled:
-            name = f"{one_line(launch.kernel, 80)}{again} {one_line(compiled.arch, 20)}"
-            facts = _facts(compiled, launch, LineNames("", report.files))
-            functions.append(CodeFunction(name, (), facts))
-    left_out = {}
-    if report.stopped and functions:
-        stopped = Fact("the call stopped", one_line(report.stopped, 300))
-        functions.append(CodeFunction("forward", (), (stopped,)))
-    elif not functions:
-        left_out["machine code"] = one_line(report.stopped, 300) or NO_LAUNCH
-    code = MachineCode(compiler=one_line(report.compiler, 80), functions=tuple(functions))
-    return KernelFindings(code=code, left_out=left_out, ran=not report.stopped)
-
-
-def _facts(compiled: Compiled, launch: Launch, names: LineNames) -> tuple[Fact, ...]:
-    facts = _compiled(compiled, launch, names)
-    told: dict[str, object] = {
-        name.replace("_", " "): str(facts[name]).removeprefix(":")
-        for name in ("does_not_compile", "does_not_run")
-        if name in facts
-    }
-    if compiled.hivm:
-        told |= _npu_facts(facts)
-    elif "does_not_compile" not in facts:
-        told |= {
-            "registers": facts.get("registers", ""),
-            "spilled bytes": facts.get("spilled_bytes", ""),
-            "shared bytes": compiled.shared,
-            "threads": facts["threads"],
-            "stages": compiled.stages,
-        }
-    if (limits := facts.get("occupancy_limited_by")) is not None:
-        assert isinstance(limits, list)
-        told["occupancy"] = f"{facts['occupancy']:.0%}"
-        told["blocks at once"] = facts["blocks_an_sm"]
-        told["limited by"] = ", ".join(limits)
-    if (code := compiled.instructions) is not None:
-        told |= {
-            "global loads": _by_bits(code.loads),
-            "global stores": _by_bits(code.stores),
-            "matrix instructions": sum(code.matrix.values()),
-            "barriers": code.barriers,
-        }
-    told |= {f"remark {n}": text for n, text in enumerate(compiled.remarks, start=1)}
-    return tuple(Fact(name, one_line(str(value), 400)) for name, value in told.items())
-
-
-def _npu_facts(facts: Fields) -> Fields:
-    """Return the numbers of a program for an Ascend NPU, by name."""
-    told: Fields = {
-        name.replace("_", " "): value for name, value in facts.items() if isinstance(value, int)
-    }
-    for name in ("memory", "vector_operations", "cube_operations"):
-        found = facts.get(name, {})
-        assert isinstance(found, dict)
-        for part, value in list(found.items())[:MOST_KINDS]:
-            told[f"{name.partition('_')[0]} {part}"] = (
-                value["used"] if isinstance(value, dict) else value
-            )
-    return told
-
-
-def _by_bits(counts: Mapping[int, int]) -> str:
-    return ", ".join(f"{n} × {width} bit" for width, n in _by_width(counts).items()) or "0"
+def as_findings(report: CompileReport, file: str) -> KernelFindings:
+    """Return the report as machine code: its lines, with each fact on a line of its own."""
+    if not report.launches:
+        why = one_line(report.stopped, 300) or NO_LAUNCH
+        return KernelFindings(left_out={"machine code": why})
+    told: list[str] = []
+    for first, *more in _lines(report, file):
+        indent = " " * (len(first) - len(first.lstrip()) + 2)
+        for part in (first, *(f"{indent}{part}" for part in more)):
+            told += textwrap.wrap(part, WIDTH, subsequent_indent=f"{indent}  ")
+    compiler = one_line(report.compiler, 80)
+    return KernelFindings(code=MachineCode(compiler=compiler, report=tuple(told)))

@@ -49,19 +49,11 @@ class Loop(Struct, frozen=True):
         return self.last - self.first + 1
 
 
-class Fact(Struct, frozen=True, gc=False):
-    """What a compiler tells of a function: a name such as `registers`, with its value."""
-
-    name: Text
-    value: Text
-
-
 class CodeFunction(Struct, frozen=True):
-    """The instructions of one function; of a GPU's its `facts` alone."""
+    """The instructions of one function."""
 
     name: Text
     rows: tuple[Instruction, ...]
-    facts: Annotated[tuple[Fact, ...], Meta(max_length=64)] = ()
 
 
 class CompilerRemark(Struct, frozen=True, gc=False):
@@ -75,7 +67,8 @@ class CompilerRemark(Struct, frozen=True, gc=False):
 class MachineCode(Struct, frozen=True, kw_only=True):
     """The machine code of all that a kernel compiles, with the likeliest hot loop first.
 
-    `cut` is the number of instructions that were left out.
+    `cut` is the number of instructions that were left out. Of a kernel that launches functions on a
+    device there are the lines of its compile `report` alone.
     """
 
     compiler: Text = ""
@@ -83,18 +76,17 @@ class MachineCode(Struct, frozen=True, kw_only=True):
     loops: Annotated[tuple[Loop, ...], Meta(max_length=100)] = ()
     remarks: Annotated[tuple[CompilerRemark, ...], Meta(max_length=1000)] = ()
     cut: Place = 0
+    report: tuple[str, ...] = ()
 
 
 class KernelFindings(Struct, frozen=True, kw_only=True):
     """Everything found about a kernel. `left_out` has the reason for each part that is missing.
 
-    Its keys are `machine code`, `hot loop` and `remarks`. `ran`: the kernel was loaded and called,
-    so that nothing here would be found otherwise another time.
+    Its keys are `machine code`, `hot loop` and `remarks`.
     """
 
     code: MachineCode = MachineCode()
     left_out: Annotated[dict[Text, Text], Meta(max_length=16)] = {}
-    ran: bool = False
 
     @property
     def is_sound(self) -> bool:

@@ -127,44 +127,36 @@ def inspect(request: Request, folder: Path) -> KernelFindings:
     import torch.utils.cpp_extension as extensions
 
     dsl.compile_cpp = recorder.compile_cpp  # type: ignore[assignment]
-    ran, why = False, NOTHING_COMPILED
+    why = NOTHING_COMPILED
     try:
         extensions.load_inline = extensions.load = recorder.load_inline
-        first_call(request)
-        ran = True
+        loaded(request)()
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         why = _INLINE if recorder.inline else f"the kernel does not run: {said(error)}"
     if not recorder.units:
-        return KernelFindings(left_out={"machine code": why}, ran=ran or recorder.inline)
+        return KernelFindings(left_out={"machine code": why})
     left_out: dict[str, str] = {}
     code = _machine_code(request, recorder.units, left_out)
-    return KernelFindings(code=code, left_out=left_out, ran=ran)
+    return KernelFindings(code=code, left_out=left_out)
 
 
 def said(error: BaseException) -> str:
-    """Return a failure of `first_call` in one line."""
+    """Return a failure of loading or calling in one line."""
     from akg_tui.evaluate.child.faults import Fault, describe
 
     return str(error if isinstance(error, Fault) else describe(error))[:300]
 
 
-def first_call(
-    request: Request,
-    around: contextlib.AbstractContextManager[object] | None = None,
-    *,
-    device: str = "",
-    calls: int = 1,
-) -> Callable[[], object]:
-    """Call the kernel on the reference's inputs, in `around`; return what calls it again.
+def loaded(request: Request, device: str = "") -> Callable[[], None]:
+    """Load the kernel; return what calls it on the reference's inputs.
 
-    With `calls` 0 it is not called. Model and tensors are on the `device` of PyTorch, by default
-    in the host's memory.
+    Model and tensors are on the `device` of PyTorch, by default in the host's memory.
     """
     import torch
 
     from akg_tui.evaluate.child.input_generator import ReferenceServer
     from akg_tui.evaluate.child.kernel_server import Server, seed_all
-    from akg_tui.evaluate.protocol.child_protocol import Plan
+    from akg_tui.evaluate.protocol.child_protocol import Plan, Status
     from akg_tui.evaluate.protocol.value_tree import nested_arguments
 
     torch.set_num_threads(request.threads)
@@ -185,15 +177,14 @@ def first_call(
         inputs = [each.to(device) if isinstance(each, torch.Tensor) else each for each in inputs]
         if isinstance(called, torch.nn.Module):
             called.to(device)
-    try:
-        with around or contextlib.nullcontext():
-            for _ in range(calls):
-                nested_arguments(group, inputs, kernel.named).call(called)
-    except BaseException as error:
-        from akg_tui.evaluate.protocol.child_protocol import Status
 
-        raise kernel.fault(error, Status.CALL) from error
-    return lambda: nested_arguments(group, inputs, kernel.named).call(called)
+    def call() -> None:
+        try:
+            nested_arguments(group, inputs, kernel.named).call(called)
+        except BaseException as error:
+            raise kernel.fault(error, Status.CALL) from error
+
+    return call
 
 
 def _machine_code(

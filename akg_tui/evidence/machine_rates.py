@@ -8,14 +8,16 @@ threads. Decides nothing.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
-import os
 import sys
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
+
+from akg_tui.store.filesystem import replace_file
 
 
 class NotMeasured(Exception):
@@ -55,7 +57,10 @@ def machine_rates(threads: int, *, anew: bool = False) -> Rates:
     if kept is not None:
         best = max(rates.float32, kept.float32), max(rates.float64, kept.float64)
         rates = Rates(threads, *best)
-    _keep(rates)
+    with contextlib.suppress(OSError):  # then the next process measures again
+        path = _path(threads)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(path, msgspec.json.encode(rates), alone=False)
     return rates
 
 
@@ -65,17 +70,6 @@ def kept_rates(threads: int) -> Rates | None:
         return msgspec.json.decode(_path(threads).read_bytes(), type=Rates)
     except (OSError, msgspec.MsgspecError):
         return None
-
-
-def _keep(rates: Rates) -> None:
-    path = _path(rates.threads)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = path.with_suffix(f".{os.getpid()}")
-        fresh.write_bytes(msgspec.json.encode(rates))
-        fresh.replace(path)
-    except OSError:
-        return  # measured again by the next process
 
 
 def _path(threads: int) -> Path:

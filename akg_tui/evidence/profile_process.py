@@ -20,7 +20,7 @@ import msgspec
 
 from akg_tui.evaluate.targets.cpu import package_path
 from akg_tui.evidence import ncu
-from akg_tui.evidence.kernel_process import confined, first_call, said
+from akg_tui.evidence.kernel_process import confined, loaded, said
 from akg_tui.evidence.ncu import NoProfile, Profiled, ProfileFor
 
 MODULE = "akg_tui.evidence.profile_process"
@@ -74,7 +74,7 @@ def call_on_device(request: ProfileFor) -> None:
     """Call the kernel `CALLS` times on the device, as the profiler's application."""
     for module in request.preloaded:
         importlib.import_module(module)
-    call = first_call(request, device=request.device, calls=0)
+    call = loaded(request, request.device)
     for _ in range(CALLS):
         call()
     import torch

@@ -151,7 +151,7 @@ def _findings(odd: bool) -> bytes:
     )
     function = CodeFunction("row_softmax", rows)
     code = MachineCode(compiler="g++", functions=(function,), loops=loops, remarks=remarks)
-    return msgspec.json.encode(KernelFindings(code=code, ran=True))
+    return msgspec.json.encode(KernelFindings(code=code))
 
 
 _FOUND = (_findings(False), _findings(True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 
 import pytest
 
@@ -21,80 +22,10 @@ from akg_tui.evidence.gpu.assembly import (
 )
 from tests.evaluate.triton_kernels import REFERENCE
 
-PTX = """
-.version 8.8
-.target sm_90a
-.extern .shared .align 16 .b8 global_smem[];
-.visible .entry attend(
-	.param .u64 .ptr .global .align 1 attend_param_0
-)
-.reqntid 128
-{
-	.reg .pred 	%p<32>;
-	ld.param.b64 	%rd14, [attend_param_3];
-	mov.u32 	%r34, %ctaid.y;
-	mul.lo.s32 	%r1, %r21, %r34;
-	// begin inline asm
-	mov.u32 %r25, 0x0;
-	@%p1 ld.global.v4.b32 { %r25, %r26, %r27, %r28 }, [ %rd15 + 0 ];
-	// end inline asm
-	@!%p2 ld.global.L1::evict_last.v2.b16 { %rs1, %rs2 }, [ %rd16 + 0 ];
-	cp.async.cg.shared.global [ %r11 + 0 ], [ %rd3 + 0 ], 0x10, %r5;
-	cp.async.commit_group;
-	@%p4 cp.async.bulk.tensor.2d.shared::cta.global [%r1], [%rd9, {%r2, %r3}], [%r4];
-	cp.async.bulk.commit_group;
-	st.shared.v4.b32 	[%r11], {%r25, %r26, %r27, %r28};
-	bar.sync 	0;
-	wgmma.fence.sync.aligned;
-	wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 {%r1,
-	%r2}, %rd33, %rd50, 0, 1, 1, 0, 1;
-	mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 { %r1 }, { %r2 }, { %r3 }, { %r4 };
-	ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r1, %r2, %r3, %r4}, [%r9];
-	tcgen05.mma.cta_group::1.kind::f16 [ %r1 + 0 ], %rd1, %rd2, %r2, %p1;
-	tcgen05.ld.sync.aligned.32x32b.x64.b32 {%r1}, [%r9];
-	fma.rn.f32 	%r5, %r6, %r7, %r8;
-	shfl.sync.bfly.b32 	%r2, %r1, 16, 31, -1;
-$L__BB0_1:
-	setp.lt.s32 	%p3, %r5, %r6;
-	@%p3 bra 	$L__BB0_1;
-	@%p1 st.global.b32 [ %rd4 + 0 ], { %r9 };
-	ret; // ld.global.b32
-}
-"""
-PTXAS = """ptxas info    : 0 bytes gmem
-ptxas info    : Compiling entry function 'big' for 'sm_80'
-ptxas info    : Function properties for big
-    19392 bytes stack frame, 34188 bytes spill stores, 36396 bytes spill loads
-ptxas info    : Used 32 registers, used 1 barriers, 19392 bytes cumulative stack size
-"""
-AMDGCN = """	.amdgcn_target "amdgpu9.42-amd-amdhsa-unknown-gfx942"
-	.text
-attend:                                 ; @attend
-	s_load_dwordx2 s[2:3], s[0:1], 0x0
-	s_waitcnt lgkmcnt(0)
-	v_readfirstlane_b32 s0, v0
-	s_mul_i32 s3, s14, s8
-	v_cmp_gt_i32_e32 vcc, s7, v1
-	buffer_load_dwordx4 v[2:5], v6, s[16:19], 0 offen
-	global_load_ushort v7, v[0:1], off
-	buffer_load_ubyte v8, v6, s[16:19], 0 offen
-	s_waitcnt vmcnt(0)
-	ds_write_b128 v9, v[2:5]
-	s_barrier
-	v_mfma_f32_32x32x8_f16 a[0:15], v[2:3], v[4:5], a[0:15]
-	v_fma_f32 v1, v2, v3, v4
-	scratch_store_dword off, v1, s33
-	global_store_dwordx2 v[0:1], v[2:3], off
-	s_cbranch_scc1 .LBB0_8
-	s_endpgm
-; Occupancy: 4
-amdhsa.kernels:
-  - .agpr_count:     16
-    .sgpr_count:     106
-    .sgpr_spill_count: 20
-    .vgpr_count:     119
-    .vgpr_spill_count: 3
-"""
+RECORDED = Path(__file__).parents[1] / "recorded" / "gpu"
+PTX = (RECORDED / "attend.ptx").read_text()
+PTXAS = (RECORDED / "big.ptxas.txt").read_text()
+AMDGCN = (RECORDED / "attend.amdgcn").read_text()
 
 
 def test_widths_matrix_instructions_and_barriers_are_read_from_ptx() -> None:
@@ -174,7 +105,7 @@ def test_the_report_says_what_does_not_fit_and_shows_no_control_characters() -> 
     assert "\x1b" not in text
     assert "\x07" not in text
     assert "a block needs 200000 bytes, and sm_80 has 166912" in text
-    assert "40 registers, 8 bytes spilled, 128 threads (4 warps, 3 stages)" in text
+    assert "40 registers; 8 bytes spilled; 128 threads (4 warps, 3 stages)" in text
     assert "global loads 1 of 128 bits; stores 1 of 32 bits (50% by 128 bits)" in text
     assert "sm_90: does not compile: kernel.py:7: no" in text
     assert "occupancy" not in text

@@ -134,7 +134,7 @@ async def test_launches_are_noted_without_a_gpu(
     assert "a size is 0" in empty.compiled[0].refused
     lines = "\n".join(compile_report.as_lines(found, "kernel.py"))
     assert "kernel.py:8 scale: grid 7x1x1, 2 launches" in lines
-    assert "26 registers, 0 bytes spilled, 256 threads (8 warps), 2048 bytes of shared" in lines
+    assert "26 registers; 0 bytes spilled; 256 threads (8 warps); 2048 bytes of shared" in lines
     wrong = SCALING.replace("v.x;", "missing_name;")
     found = await asking.compile_report(TASK, REFERENCE, wrong, ["sm_90"])
     (failed,) = found.launches

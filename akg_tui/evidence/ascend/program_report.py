@@ -107,39 +107,40 @@ def _multi_buffering(alternating: int, notes: Sequence[str]) -> str:
     return f"done for {alternating} buffers"
 
 
-def words(facts: Fields) -> list[str]:
-    """Return the fields of a program as lines for a person."""
+def words(facts: Fields) -> list[list[str]]:
+    """Return the fields of a program as lines for a person, each as its parts."""
     if "left_out" in facts:
-        return [str(facts["left_out"])]
+        return [[str(facts["left_out"])]]
     use = [
         f"{name} {each['used']:,} of {each['of']:,} bytes ({each['used'] / max(1, each['of']):.0%})"
         for name, each in _dict(facts["memory"]).items()
     ]
-    told = [f"{facts['cores']} cores; {', '.join(use) or 'no buffers'}"]
+    told = [[f"{facts['cores']} cores", *(use or ["no buffers"])]]
     told.append(
-        f"  {_count(facts['loads'], 'load')}{_lines(facts['load_lines'])}; "
-        f"{_count(facts['stores'], 'store')}{_lines(facts['store_lines'])}"
+        [
+            f"  {_count(facts['loads'], 'load')}{_lines(facts['load_lines'])}",
+            f"{_count(facts['stores'], 'store')}{_lines(facts['store_lines'])}",
+        ]
     )
-    if vector := _dict(facts["vector_operations"]):
-        kinds = [f"{n} {name}" for name, n in vector.items()]
-        more = f" and {len(kinds) - MOST_KINDS} more kinds" if len(kinds) > MOST_KINDS else ""
-        told.append(
-            f"  {_count(sum(vector.values()), 'vector operation')}: "
-            f"{', '.join(kinds[:MOST_KINDS])}{more}"
-        )
-    if cube := _dict(facts["cube_operations"]):
-        told.append(f"  cube: {', '.join(f'{n} {name}' for name, n in cube.items())}")
+    for unit in ("vector", "cube"):
+        if found := _dict(facts[f"{unit}_operations"]):
+            kinds = [f"{n} {name}" for name, n in found.items()]
+            more = [f"{len(kinds) - MOST_KINDS} more kinds"] if len(kinds) > MOST_KINDS else []
+            many = _count(sum(found.values()), f"{unit} operation")
+            told.append([f"  {many}", *kinds[:MOST_KINDS], *more])
     if "scalar_work" in facts:
-        told.append(f"  scalar unit, accesses in loops{_lines(facts['scalar_work'])}")
+        told.append([f"  scalar unit, accesses in loops{_lines(facts['scalar_work'])}"])
     flags = facts["core_flags"]
-    between = f", {_count(flags, 'flag')} between cores" if flags else ""
     told.append(
-        f"  {_count(facts['flags'], 'flag')} between pipes, "
-        f"{_count(facts['barriers'], 'barrier')}{between}; "
-        f"multi-buffering: {facts['multi_buffering']}"
+        [
+            f"  {_count(facts['flags'], 'flag')} between pipes",
+            _count(facts["barriers"], "barrier"),
+            *([f"{_count(flags, 'flag')} between cores"] if flags else []),
+            f"multi-buffering: {facts['multi_buffering']}",
+        ]
     )
     if unknown := facts.get("unknown_operations"):
-        told.append(f"  not understood: {', '.join(_dict(unknown))}")
+        told.append([f"  not understood: {', '.join(_dict(unknown))}"])
     return told
 
 

@@ -33,7 +33,7 @@ from akg_tui.evidence.cuda import launch_recorder
 from akg_tui.evidence.cuda.launch_recorder import Noted
 from akg_tui.evidence.gpu import assembly
 from akg_tui.evidence.gpu.assembly import Entry
-from akg_tui.evidence.kernel_process import confined, first_call, said
+from akg_tui.evidence.kernel_process import confined, loaded, said
 from akg_tui.evidence.source_lines import rows_of
 
 MOST_UNITS = 4
@@ -100,7 +100,6 @@ class Recorder:
         builds: list[_Built] = []
         for arch in self._request.arches:
             place = self._folder / f"unit-{len(self._units)}-{arch}"
-            place.mkdir()
             try:
                 builds.append(_built(nvcc, source, words, arch, place))
             except compilers.CompileError as error:
@@ -115,20 +114,10 @@ class Recorder:
     def _library(self, nvcc: list[str], source: str, words: tuple[str, ...], arch: str) -> CDLL:
         """Return the host part of a source, linked with the recorder."""
         place = self._folder / f"host-{len(self._units)}"
-        place.mkdir()
-        (place / compilers.CUDA_SOURCE_NAME).write_text(
-            source + EPILOGUE, "utf-8", "surrogateescape"
-        )
         (place / launch_recorder.FILE).write_text(launch_recorder.SOURCE)
-        _, options = compilers.linked_last(words)
-        command = [
-            *nvcc,
-            *compilers.CUDA_FLAGS,
-            *options,
-            compilers.arch_flag(compilers.full_arch(arch)),
-        ]
-        command += ["-cudart=none", "-shared", compilers.CUDA_SOURCE_NAME, launch_recorder.FILE]
-        compilers.run_compiler([*command, "-o", "host.so"], place, compilers.CUDA)
+        command = _command(nvcc, source + EPILOGUE, words, arch, place)
+        command += ["-cudart=none", "-shared", launch_recorder.FILE, "-o", "host.so"]
+        compilers.run_compiler(command, place, compilers.CUDA)
         try:
             return CDLL(str(place / "host.so"))
         except OSError as error:
@@ -174,7 +163,7 @@ class Recorder:
             msgspec.structs.replace(each, line=line) if each.failed else each for each in compiled
         ]
         return Launch(
-            kernel=symbol[:MOST_TEXT] or compilers.CUDA_SOURCE_NAME,
+            kernel=symbol[:MOST_TEXT] or compilers.CUDA.file,
             line=line,
             arguments=(),
             constants=(),
@@ -196,25 +185,21 @@ class Recorder:
         return lines[number - 1] if 0 < number <= len(lines) else 0
 
 
+def _command(
+    nvcc: list[str], source: str, words: tuple[str, ...], arch: str, place: Path
+) -> list[str]:
+    """Write a source into a new folder; return the beginning of a command that compiles it."""
+    place.mkdir()
+    (place / compilers.CUDA.file).write_text(source, "utf-8", "surrogateescape")
+    _, options = compilers.linked_last(words)
+    of_arch = compilers.arch_flag(compilers.full_arch(arch))
+    return [*nvcc, *compilers.CUDA_FLAGS, *options, of_arch, compilers.CUDA.file]
+
+
 def _built(nvcc: list[str], source: str, words: tuple[str, ...], arch: str, place: Path) -> _Built:
     """Compile a source for an arch in a folder; raises CompileError."""
-    (place / compilers.CUDA_SOURCE_NAME).write_text(source, "utf-8", "surrogateescape")
-    _, options = compilers.linked_last(words)
-    command = [
-        *nvcc,
-        *compilers.CUDA_FLAGS,
-        *options,
-        compilers.arch_flag(compilers.full_arch(arch)),
-        "-cubin",
-    ]
-    command += [
-        "-Xptxas=-v",
-        "--keep",
-        "--keep-dir=.",
-        compilers.CUDA_SOURCE_NAME,
-        "-o",
-        "kernel.cubin",
-    ]
+    command = _command(nvcc, source, words, arch, place)
+    command += ["-cubin", "-Xptxas=-v", "--keep", "--keep-dir=.", "-o", "kernel.cubin"]
     log = compilers.run_compiler(command, place, compilers.CUDA)
     with (place / "kernel.ptx").open("rb") as opened:
         ptx = opened.read(MOST_PTX).decode("utf-8", "replace")
@@ -290,7 +275,7 @@ def compile_launches(request: CompileFor, folder: Path) -> CompileReport:
     try:
         dsl.compile_cuda = recorder.compile_cuda
         extensions.load_inline = extensions.load = recorder.load_inline
-        first_call(request)
+        loaded(request)()
     except BaseException as error:  # noqa: BLE001 (a kernel may raise SystemExit)
         stopped = said(error)
     found = recorder.launches()

@@ -51,13 +51,13 @@ class InstructionsPane(LineView, Pane):
         new = self._reader.findings(snapshot, blob)
         old = new if best == blob else self._reader.findings(snapshot, best)
         waits = self._reader.waits(snapshot) if new is None or old is None else ""
-        code = new is not None and old is not None and bool(new.code.functions)
+        code = new is not None and old is not None and bool(new.code.functions or new.code.report)
         # Only sentences are wrapped.
         if not self.moved((blob, best, new is None, old is None, waits, code or self.room)):
             return
         if new is None or old is None:
             self._tell((waits,))
-        elif not new.code.functions:
+        elif not (new.code.functions or new.code.report):
             told = [
                 tr("no {part}: {why}", part=part_name(part), why=retold(why))
                 for part, why in new.left_out.items()
@@ -95,18 +95,16 @@ class InstructionsPane(LineView, Pane):
             self.broke(error)
             return
         self._code, self._groups = code, groups
-        hunks = [hunk.start for hunk in find_hunks(code.compared)]
-        self._changes = tuple(sorted({*hunks, *code.changed_facts()}))
+        self._changes = tuple(hunk.start for hunk in find_hunks(code.compared))
         self._picked = range(0)
         self.put(code, columns=code.columns)
         added, removed = size(code.compared)
         told = tr("machine code of {name}", name=one_line(kernels[1].main))
         self.entitle(f"{told} +{added} -{removed}" if added or removed else told)
         found = pair[1].code
-        many = sum(len(function.rows) for function in found.functions)
-        subtitle = tr("{many} instructions", many=many)
-        if found.compiler:
-            subtitle = f"{one_line(found.compiler, 60)}  {subtitle}"
+        subtitle = one_line(found.compiler, 60)
+        if many := sum(len(function.rows) for function in found.functions):
+            subtitle = f"{subtitle}  {tr('{many} instructions', many=many)}".lstrip()
         self.border_subtitle = Content(subtitle)
         if self._sought:
             self._to_source_line(self._sought)

@@ -20,8 +20,9 @@ from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, Span, cells
 
-# What shifts with every change elsewhere: labels, and distances to constants.
+# What shifts with every change elsewhere: labels, distances to constants, lines of a report.
 _SHIFTS = re.compile(r"(?<=[ ,])\.\d+$|0x[0-9a-f]+(?=\(%rip\))")
+_LINE = re.compile(r"^(\S+:)\d+ ")
 _PACKED = re.compile(r"^v?[a-z0-9]+(ps|pd|ph|[^s]d|dq|dw|bw|wd)\b.*%[xyz]mm")
 
 _PARTS = {
@@ -29,23 +30,10 @@ _PARTS = {
     "hot loop": Said("hot loop"),
     "remarks": Said("remarks"),
 }
-_NAMES: dict[str, str] = {
-    name: name
-    for name in (
-        Said("does not compile"), Said("does not run"), Said("registers"),
-        Said("spilled bytes"), Said("shared bytes"), Said("threads"), Said("stages"),
-        Said("occupancy"), Said("blocks at once"), Said("limited by"), Said("blocks"),
-        Said("shared memory"), Said("global loads"), Said("global stores"),
-        Said("matrix instructions"), Said("barriers"), Said("bank conflicts"),
-        Said("the call stopped"),
-    )
-}  # fmt: skip
 _KINDS = {"vectorized": Said("vectorized"), "missed": Said("missed")}
 
 HOT = "▌"
 GUTTER = 13
-NAMES = 22
-"""The columns of the names of facts."""
 
 
 def part_name(part: str) -> str:
@@ -54,11 +42,12 @@ def part_name(part: str) -> str:
 
 
 class CodeRow(Struct, frozen=True, gc=False):
-    """One row: a function's name, a line of the kernel's file, a remark, a fact, an instruction.
+    """One row: a function's name, a line of the kernel's file, a remark, an instruction, a line of
+    a compile report.
 
     `key` is what a comparison reads: without labels and line numbers, which shift. `line` is a line
-    of the kernel's file. `hot`: the row is part of the likeliest hot loop. A fact has a `value`.
-    There are thousands; none keeps another object that the garbage collector would have to visit.
+    of the kernel's file. `hot`: the row is part of the likeliest hot loop. There are thousands;
+    none keeps another object that the garbage collector would have to visit.
     """
 
     kind: str
@@ -67,7 +56,6 @@ class CodeRow(Struct, frozen=True, gc=False):
     line: int = 0
     label: str = ""
     hot: bool = False
-    value: str = ""
 
 
 def code_rows(findings: KernelFindings, kernel: KernelFiles) -> list[CodeRow]:
@@ -80,9 +68,6 @@ def code_rows(findings: KernelFindings, kernel: KernelFiles) -> list[CodeRow]:
     hot = code.loops[0] if code.loops else None
     for number, function in enumerate(code.functions):
         rows.append(CodeRow("function", f"{clean(function.name)}:", function.name))
-        for fact in function.facts:
-            name = clean(fact.name)
-            rows.append(CodeRow("fact", name, f"fact {name}", value=clean(fact.value)))
         before = 0
         loops = {loop.first: loop for loop in code.loops if loop.function == number}
         for index, each in enumerate(function.rows):
@@ -94,6 +79,8 @@ def code_rows(findings: KernelFindings, kernel: KernelFiles) -> list[CodeRow]:
             inside = hot is not None and hot.function == number and hot.first <= index <= hot.last
             key = _SHIFTS.sub(".", each.text)
             rows.append(CodeRow("code", clean(each.text), key, before, each.label, inside))
+    for line in map(clean, code.report):
+        rows.append(CodeRow("report", line, _LINE.sub(r"\1 ", line)))
     if code.cut:
         cut = tr("{many} more instructions are not shown", many=code.cut)
         rows.append(CodeRow("note", cut, "cut"))
@@ -120,18 +107,6 @@ def _source_rows(
     return rows
 
 
-def fact_words(value: str) -> str:
-    """Return the value of a fact: its parts are names, numbers, or numbers with a name."""
-
-    def part(text: str) -> str:
-        number, _, name = text.partition(" ")
-        if text in _NAMES:
-            return tr(_NAMES[text])
-        return f"{number} {tr(_NAMES[name])}" if name in _NAMES else text
-
-    return ", ".join(map(part, value.split(", ")))
-
-
 def loop_words(loop: Loop, *, hot: bool) -> str:
     """Return a loop in a line: whether it is the hot one, its instructions."""
     name = tr("the likeliest hot loop") if hot else tr("loop")
@@ -152,11 +127,7 @@ class ComparedCode(OnDemand[Line]):
         self.compared: Compared = compare(
             tuple(row.key for row in old), tuple(row.key for row in new)
         )
-        widths = (
-            NAMES + 3 + 2 * cells(row.value) if row.value else cells(row.text)
-            for row in (*old, *new)
-        )
-        self.columns = GUTTER + max(widths, default=0)
+        self.columns = GUTTER + max((cells(row.text) for row in (*old, *new)), default=0)
 
     def __len__(self) -> int:
         return len(self.compared)
@@ -167,14 +138,6 @@ class ComparedCode(OnDemand[Line]):
 
     def _row(self, row: Row) -> CodeRow:
         return self._old[row.old - 1] if row.kind is Kind.REMOVED else self._new[row.new - 1]
-
-    def changed_facts(self) -> list[int]:
-        """Return the rows of facts that both kernels have, with different values."""
-        return [
-            n
-            for n, row in enumerate(self.compared)
-            if row.kind is Kind.SAME and self._old[row.old - 1].value != self._row(row).value
-        ]
 
     def at_hot_loop(self) -> int:
         """Return the index of the first row of the hot loop; 0 without one."""
@@ -209,8 +172,7 @@ class ComparedCode(OnDemand[Line]):
 
     def texts(self) -> list[str]:
         """Return the texts of all rows, for a search."""
-        rows = map(self._row, self.compared)
-        return [f"{row.text} {row.value}" if row.value else row.text for row in rows]
+        return [self._row(row).text for row in self.compared]
 
     def _made(self, index: int) -> Line:
         row = self.compared[index]
@@ -228,8 +190,6 @@ class ComparedCode(OnDemand[Line]):
                 (f"  {operation:<12} ", on(role, ground)),
                 (operands, on("muted", ground)),
             )
-        if told.kind == "fact":
-            return self._fact(row, told)
         number = f"{told.label or told.line or '':>7} " if told.kind == "source" else " " * 8
         role = {
             "function": "strong",
@@ -237,6 +197,7 @@ class ComparedCode(OnDemand[Line]):
             "vectorized": "verdict.keep",
             "missed": "note",
             "loop": "figure",
+            "report": "text",
         }.get(told.kind, "faint")
         text = told.text
         if told.kind in _KINDS:
@@ -244,19 +205,3 @@ class ComparedCode(OnDemand[Line]):
         elif told.kind == "loop":
             text = f"  {text}"
         return ((number, on("number", ground)), mark, (text, on(role, ground)))
-
-    def _fact(self, row: Row, told: CodeRow) -> Line:
-        """Return a fact, with its value of the best kernel too where that differs."""
-        ground = GROUND.get(row.kind, "")
-        was = self._old[row.old - 1].value if row.kind is Kind.SAME else told.value
-        name = tr(_NAMES[told.text]) if told.text in _NAMES else told.text
-        padded = f"  {name}" + " " * max(1, NAMES - cells(name))
-        spans: Line = (
-            (" " * 8, on("number", ground)),
-            (f" {row.kind.value} ", on(MARK[row.kind], ground)),
-            (padded, on("muted", ground)),
-        )
-        if was != told.value:
-            spans += ((f"{fact_words(was)} → ", "muted"),)
-        role = "figure" if was != told.value else "text"
-        return (*spans, (fact_words(told.value), on(role, ground)))
