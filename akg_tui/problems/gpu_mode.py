@@ -7,6 +7,7 @@ level of the reference, a seed is drawn anew at every call, and tensors are on t
 from __future__ import annotations
 
 import ast
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -35,39 +36,7 @@ OWN_CHECK = "check_implementation"
 CONTEXTS = {"DeterministicContext", "DisableCuDNNTF32"}
 """Context managers of the harness that set how a GPU computes."""
 
-_MODEL = '''
-
-# Added by `akg-tui new`: {where} of task.yml.
-{sizes}
-
-class Model(torch.nn.Module):
-    """Calls ref_kernel with what it is called with there: one value, or a tuple."""
-
-    def forward(self, *data):
-{copies}        return ref_kernel(data if len(data) > 1 else data[0])
-
-
-def get_inputs():
-    data = generate_input({arguments})
-    return list(data) if isinstance(data, tuple | list) else [data]
-
-
-def get_init_inputs():
-    return []
-'''
-
-_CHECK = '''
-
-def check(inputs, outputs):
-    """Judges a kernel's results as the problem does."""
-    data, output = (each[0] if len(each) == 1 else tuple(each) for each in (inputs, outputs))
-    return check_implementation(data, output)
-'''
-
-_COPY = """\
-        # ref_kernel writes to this value, and a reference must not change its inputs.
-        data = (*data[:{place}], data[{place}].clone(), *data[{place} + 1 :])
-"""
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def read(path: Path) -> Problem:
@@ -91,17 +60,17 @@ def read(path: Path) -> Problem:
     text = _on_its_own(reference_path, module, text)
     if text != (on_cpu := on_the_cpu(text)):
         kept_out.append(ON_THE_CPU)
-    copies = "".join(_COPY.format(place=place) for place in _written(module))
+    copies = "".join(_TEXTS["copy"].format(place=place) for place in _written(module))
     names, sizes, arguments = _arguments(task_path, listed[0], bound, line)
     cases, told = numeric_cases(
         [{names.get(key, key): each[key] for key in each if key != "seed"} for each in listed]
     )
     kept_out += told
-    reference = on_cpu.rstrip("\n") + "\n" + _MODEL.format(
+    reference = on_cpu.rstrip("\n") + "\n" + _TEXTS["model"].format(
         where=where, sizes=sizes, arguments=arguments, copies=copies
     )  # fmt: skip
     if has_check:
-        reference += _CHECK
+        reference += _TEXTS["check"]
     elif any(isinstance(each, ast.FunctionDef) and _checks(each) for each in module.body):
         kept_out.append(f"{OWN_CHECK}, which compares element by element: the judge does so too")
     check_reference(reference_path, reference.encode())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import tomllib
 from pathlib import Path
 
 from akg_tui.problems.case_lists import GROUP, groups
@@ -21,49 +22,7 @@ from akg_tui.store.task_folder import check_reference, file_text, parse_python
 FUNCTIONS = ("get_input_groups", "get_inputs_dyn_list")
 SUFFIXES = (".json", ".jsonl", ".csv")
 
-_ONE_CASE = '''
-
-# Added by `akg-tui new`: one of the input groups above, drawn anew at every call.
-INPUT_GROUP = 0
-
-
-def get_inputs():
-    """Return one input group."""
-    return list({function}()[INPUT_GROUP])
-'''
-
-_ONE_BY_ONE = '''
-
-# Added by `akg-tui new`: the groups of {function}() one by one, drawn anew at every call.
-INPUT_GROUP = 0
-
-
-def get_inputs():
-    """Return one input group."""
-{branches}    raise IndexError(INPUT_GROUP)
-'''
-
-_WITH_FILE = '''
-
-# Added by `akg-tui new`: the cases of the file that {function}() reads, of which one is chosen.
-import os  # noqa: E402
-
-INPUT_GROUP = 0
-_CASE_FILE = {name!r}
-_HEAD = {head!r}
-_CASES = [
-{listed}]
-
-
-def get_inputs():
-    """Return the inputs of the case."""
-    folder, own = os.path.split(os.path.splitext(__file__)[0])
-    # Some make the name of the file from their own.
-    for name in (_CASE_FILE, own + os.path.splitext(_CASE_FILE)[1]):
-        with open(os.path.join(folder, name), "w") as file:
-            file.write(_HEAD + _CASES[INPUT_GROUP] + "\\n")
-    return list({function}()[0])
-'''
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def groups_function(module: ast.Module) -> str:
@@ -84,18 +43,20 @@ def read(path: Path, label: str = "MultiKernelBench") -> Problem:
     changed = [f"get_inputs() was added: the group of {function}() with the number {GROUP}"]
     kept_out: list[str] = []
     if beside is None:
-        added = _ONE_CASE.format(function=function)
+        added = _TEXTS["one_case"].format(function=function)
         count = _listed(module, function)
         if not count:
             kept_out.append(f"how many groups {function}() gives is not known: one is tuned")
         elif branches := _branches(module, function):
-            added = _ONE_BY_ONE.format(function=function, branches=branches)
+            added = _TEXTS["one_by_one"].format(function=function, branches=branches)
             text = without(text, lambda each: getattr(each, "name", "") == function)
             changed = [f"get_inputs() took the place of {function}(): it draws only group {GROUP}"]
     else:
         head, lines = _cases_in(beside)
         listed = "".join(f"    {line!r},\n" for line in lines)
-        added = _WITH_FILE.format(function=function, name=beside.name, head=head, listed=listed)
+        added = _TEXTS["with_file"].format(
+            function=function, name=beside.name, head=head, listed=listed
+        )
         changed.append(f"the cases of {beside.name} were copied into the reference")
         count = len(lines)
     cases, told = groups(count)

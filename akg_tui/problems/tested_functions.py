@@ -8,6 +8,7 @@ handful of constants for inputs; these are varied.
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -33,60 +34,9 @@ HARNESS = ("utils", "data_utils", "sys", "os")
 RANDOM = ("rand", "normal", "bernoulli", "multinomial", "uniform")
 """How the names of functions begin or end that draw numbers."""
 
-_HELPERS = {
-    "rand_tensor": """
-def rand_tensor(size, dtype=torch.float32, device="cpu", mode="standard", **outliers):
-    return torch.randn(size).to(dtype)
-""",
-    "rand_int": """
-def rand_int(size, low=0, high=2, device="cpu", dtype=torch.int64):
-    return torch.randint(low, high, size, dtype=dtype)
-""",
-    "rand_bool": """
-def rand_bool(size, p=0.5, device="cpu", **others):
-    return torch.rand(size) < p
-""",
-}
-"""What draws inputs in the set's harness, as the task has it."""
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+"""What the reference gets after the function; `helpers` draw inputs as the set's harness does."""
 
-_MODEL = '''
-
-# Added by `akg-tui new`: a call of {test}().
-class Model(torch.nn.Module):
-    """Calls {name} as the test does."""
-
-    def forward(self{parameters}):
-        return {call}
-
-
-def get_inputs():
-{drawn}    return {returned}
-
-
-def get_init_inputs():
-    return []
-'''
-
-_VARYING = '''
-
-def _varied(value):
-    """Return other numbers where the test has constants: of their signs, sizes and zeros.
-
-    A square matrix gets one factor, so that it stays symmetric or positive definite. Integers in
-    another order may be a permutation still; sorted ones may be offsets, which have to stay so.
-    """
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_varied, value))
-    if not isinstance(value, torch.Tensor) or not value.numel():
-        return value
-    if value.is_floating_point() or value.is_complex():
-        square = value.ndim >= 2 and value.shape[-1] == value.shape[-2]
-        size = () if square else value.shape
-        return value * (0.5 + 1.5 * torch.rand(size)).to(value.dtype)
-    if value.ndim == 1 and value.dtype != torch.bool and torch.equal(value, value.sort()[0]):
-        return value
-    return value.flatten()[torch.randperm(value.numel())].view(value.shape)
-'''
 
 VARIED = (
     "the test calls it with constants, which a kernel could remember: floats are multiplied by "
@@ -142,7 +92,7 @@ def read(path: Path) -> Problem:
     kept = without(text, lambda each: each.lineno in dropped)
     drawn = "\n".join(ast.unparse(each) for each in chosen.needed)
     listed = f"[{', '.join(inputs)}]"
-    added = _MODEL.format(
+    added = _TEXTS["model"].format(
         test=tests[0].name,
         name=function.name,
         parameters="".join(f", {each}" for each in parameters),
@@ -152,7 +102,7 @@ def read(path: Path) -> Problem:
     )
     has_torch = any("torch" in bound_by(each) for each in ast.parse(kept).body)
     made = ("" if has_torch else "import torch\n") + kept.rstrip("\n") + "\n" + helpers + added
-    made += "" if chosen.is_drawn else _VARYING
+    made += "" if chosen.is_drawn else _TEXTS["varying"]
     drawn_anew = unseeded(made, ("get_inputs",))
     reference = on_the_cpu(drawn_anew)
     check_reference(path, reference.encode())
@@ -319,10 +269,10 @@ def _helpers(path: Path, module: ast.Module, chosen: _Call) -> str:
     for statement in module.body:
         if isinstance(statement, ast.ImportFrom) and _of_harness(statement.module or ""):
             for each in sorted({alias.asname or alias.name for alias in statement.names} & names):
-                if each not in _HELPERS:
+                if each not in _TEXTS["helpers"]:
                     message = f"is imported from {statement.module}, which is not part of a task"
                     raise BadTask(path, statement.lineno, each, message)
-                found += f"\n{_HELPERS[each]}"
+                found += f"\n{_TEXTS['helpers'][each]}"
     return found
 
 

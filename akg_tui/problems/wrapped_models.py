@@ -8,6 +8,7 @@ name.
 from __future__ import annotations
 
 import ast
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,54 +19,11 @@ from akg_tui.store.task_folder import bound_names, parse_python
 ALL_TENSORS = "tensors"
 """The place of all tensors that have no factor of their own."""
 
-_SCALING = '''
-
-# Added by `akg-tui new`: as drawn, these inputs change the results by less than the tolerance.
-_FACTORS = {factors}
-
-
-def get_inputs():
-    """Return the inputs, some of them multiplied by a factor."""
-    inputs = list(draw_unscaled())
-    for place, value in enumerate(inputs):
-        is_float = isinstance(value, float)
-        factor = _FACTORS.get(place, 1 if is_float else _FACTORS.get({all_tensors!r}, 1))
-        inputs[place] = value * factor if is_float else _scaled(value, factor)
-    return inputs
-
-
-def _scaled(value, factor):
-    """Return a value, a list or a dictionary with its tensors of floats multiplied."""
-    if isinstance(value, list):
-        return [_scaled(each, factor) for each in value]
-    if isinstance(value, dict):
-        return {{key: _scaled(each, factor) for key, each in value.items()}}
-    is_tensor = hasattr(value, "is_floating_point") and value.is_floating_point()
-    return value * factor if is_tensor and factor != 1 else value
-'''
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 _OWN = ("get_inputs", "get_init_inputs", "metrics")
 """The functions of a reference that compute no results."""
-
-_FUNCTION = '''
-
-# Added by `akg-tui new`: {told}.
-import torch
-
-
-class Model(torch.nn.Module):
-    """Calls {name}."""
-
-    def forward(self, {parameters}):
-        return {name}({passed})
-'''
-
-_NO_ARGUMENTS = """
-
-def get_init_inputs():
-    return []
-"""
 
 
 def with_model(path: Path, reference: str, entry: str = "") -> tuple[str, str]:
@@ -99,8 +57,10 @@ def with_model(path: Path, reference: str, entry: str = "") -> tuple[str, str]:
     added = f"\n\n# Added by `akg-tui new`: {told}.\nModel = {name}\n"
     if isinstance(function, ast.FunctionDef):
         parameters, passed = ast.unparse(function.args), _passed(function.args)
-        added = _FUNCTION.format(told=told, name=name, parameters=parameters, passed=passed)
-    added += "" if "get_init_inputs" in bound else _NO_ARGUMENTS
+        added = _TEXTS["function"].format(
+            told=told, name=name, parameters=parameters, passed=passed
+        )
+    added += "" if "get_init_inputs" in bound else _TEXTS["no_arguments"]
     return reference.rstrip("\n") + "\n" + added, told
 
 
@@ -128,7 +88,7 @@ def with_factors(reference: str, factors: Mapping[int, float] | Mapping[str, flo
     A place is a position or `ALL_TENSORS`.
     """
     inner = renamed(reference, "get_inputs", "draw_unscaled").rstrip("\n")
-    return inner + "\n" + _SCALING.format(factors=dict(factors), all_tensors=ALL_TENSORS)
+    return inner + "\n" + _TEXTS["scaling"].format(factors=dict(factors), all_tensors=ALL_TENSORS)
 
 
 def place_of(reference: str, parameter: str) -> int | None:
