@@ -98,10 +98,8 @@ _TEXT_LIMIT = 4
 Flags = tuple[str, ...]
 
 
-class Stamp(msgspec.Struct, frozen=True):
-    """What a precompiled header was made of: path, size and time of each file."""
-
-    files: tuple[tuple[str, int, int], ...]
+Stamp = tuple[tuple[str, int, int], ...]
+"""What a precompiled header was made of: path, size and time of each file."""
 
 
 def relevant(flags: Sequence[str]) -> Flags | None:
@@ -205,7 +203,7 @@ class TorchHeaders:
             # Compared once: a file that changes while a judge runs is a change of its machine.
             if flags not in self._fresh:
                 stamp = msgspec.json.decode((place / "stamp.json").read_bytes(), type=Stamp)
-                if any(_facts(path) != (path, size, at) for path, size, at in stamp.files):
+                if any(_facts(path) != (path, size, at) for path, size, at in stamp):
                     return False
                 self._fresh.add(flags)
             os.utime(place / "stamp.json")
@@ -256,7 +254,7 @@ class TorchHeaders:
         names = shlex.split(listed.partition(":")[2].replace("\\\n", " "))
         paths = [os.path.join(scratch, name) for name in names]  # noqa: PTH118
         # The header's own text is gone by then.
-        stamp = Stamp(tuple(_facts(path) for path in paths if path != str(header)))
+        stamp = [_facts(path) for path in paths if path != str(header)]
         (whole / "stamp.json").write_bytes(msgspec.json.encode(stamp))
         return True
 

@@ -161,12 +161,6 @@ def _compiled(compiled: Compiled, launch: Launch, names: LineNames) -> Fields:
                 )
     if compiled.remarks:
         told["remarks"] = [one_line(text, 200) for text in compiled.remarks]
-    return told | _code(compiled, names)
-
-
-def _code(compiled: Compiled, names: LineNames) -> Fields:
-    """Return what the instructions for a GPU tell."""
-    told: Fields = {}
     if (code := compiled.instructions) is not None:
         told |= {
             "global_loads_by_bits": _by_width(code.loads),

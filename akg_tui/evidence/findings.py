@@ -120,13 +120,11 @@ class CaseWork(Struct, frozen=True):
 
     `moved_bytes` are inputs, weights and results, each once: the least that a kernel must move.
     `operations` counts two for a multiply-add and one for any other arithmetic on an element.
-    `dtype` is that of the arithmetic. `functions` names operators that take more operations than
-    are counted, such as exp and tanh.
+    `dtype` is that of the arithmetic.
     """
 
     case: str
     moved_bytes: int = 0
     operations: int = 0
     dtype: str = "float32"
-    functions: tuple[Text, ...] = ()
     unknown: str = ""

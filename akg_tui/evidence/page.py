@@ -21,6 +21,8 @@ from akg_tui.evidence.findings import CodeFunction, CompilerRemark, KernelFindin
 from akg_tui.evidence.ncu import Profile
 from akg_tui.evidence.roof import NEAR, Roof
 
+FAR = "it waits, repeats work, has overhead, or takes functions such as exp, which are not counted"
+"""Why a call is far from its limit."""
 MOST_REMARKS = 24
 MOST_CODE = 40
 MOST_OTHER_LOOPS = 6
@@ -146,10 +148,7 @@ def binding_words(roof: Roof, milliseconds: float | None = None, *, busy: bool =
         return side
     if busy:
         return f"{side}, by its bytes and operations; how near cannot be told on a busy machine"
-    why = "it waits, repeats work or has overhead"
-    if roof.functions:
-        why = f"{roof.uncounted} takes more operations than are counted, or {why}"
-    return f"neither side yet, then {side}: {why}"
+    return f"neither side yet, then {side}: {FAR}"
 
 
 def loop_facts(loop: Loop, function: CodeFunction, at: Sequence[Place] = ()) -> Fields:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from akg_tui.core.sanitize import one_line
-
 if TYPE_CHECKING:
     from akg_tui.evaluate.targets.roofline import Level
     from akg_tui.evidence.findings import CaseWork
@@ -25,9 +23,8 @@ NEAR = 0.3
 class Roof(Struct, frozen=True):
     """The limits of one case. `bandwidth` is in bytes a second at `level`, `peak` in operations.
 
-    0 stands for a rate that was not measured, and for a side that does not limit. `functions` names
-    operators that take more operations than are counted. `unknown` is the reason why nothing is
-    known of the case.
+    0 stands for a rate that was not measured, and for a side that does not limit. `unknown` is the
+    reason why nothing is known of the case.
     """
 
     case: str
@@ -37,7 +34,6 @@ class Roof(Struct, frozen=True):
     bandwidth: float = 0.0
     peak: float = 0.0
     dtype: str = ""
-    functions: tuple[str, ...] = ()
     unknown: str = ""
 
     @staticmethod
@@ -72,7 +68,6 @@ class Roof(Struct, frozen=True):
             bandwidth=bandwidth,
             peak=peak,
             dtype=work.dtype,
-            functions=work.functions,
         )
 
     @property
@@ -101,11 +96,6 @@ class Roof(Struct, frozen=True):
         if not self.least_s:
             return ""
         return "memory" if self.memory_s >= self.compute_s else "arithmetic"
-
-    @property
-    def uncounted(self) -> str:
-        """The names of the functions that take more operations than are counted."""
-        return one_line(", ".join(self.functions), 80)
 
     def share(self, milliseconds: float | None) -> float | None:
         """Return which part of the limit that binds a call of this time reaches."""

@@ -52,7 +52,6 @@ def _case_work(probe: SizeProbe, task: Task, reference: str, name: str) -> CaseW
         moved_bytes=needs.inputs + needs.results + needs.weights,
         operations=needs.operations,
         dtype=needs.arithmetic or "float32",
-        functions=needs.functions,
     )
 
 

@@ -287,10 +287,7 @@ def settings() -> Iterator[None]:
 
 
 def _said(error: BaseException) -> str:
-    """Return the explanation of what went wrong, or the first line."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    explained = [s.removeprefix("Explanation: ") for s in lines if s.startswith("Explanation: ")]
-    said = next(iter([*explained, *lines]), "")
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 

@@ -34,13 +34,12 @@ class Needs(Struct, frozen=True, kw_only=True):
 
     `peak` is the most bytes that its tensors held at one time, temporaries included; 0 if it was
     not followed. `moved` are the bytes read as inputs or written by any operator. `operations` are
-    those of one call, two for a multiply-add and one for any
-    other arithmetic on an element, most of them on numbers of type `arithmetic`. `functions` names
-    the operators that take more than that: exp, tanh and the like. `call_s` is the measured time of
-    a call (of one thread: its CPU time), None for fake tensors. `cpu_s` is the CPU time of finding
-    all this. `empty` is a tensor without elements, if there is one. `failed` is the fault of a call
-    with fake tensors, whose results are then unknown. `shapes` are the shapes of the inputs that
-    are tensors; `elements` are those of the results.
+    those of one call, two for a multiply-add and one for any other arithmetic on an element, most
+    of them on numbers of type `arithmetic`. `call_s` is the measured time of a call (of one thread:
+    its CPU time), None for fake tensors. `cpu_s` is the CPU time of finding all this. `empty` is a
+    tensor without elements, if there is one. `failed` is the fault of a call with fake tensors,
+    whose results are then unknown. `shapes` are the shapes of the inputs that are tensors;
+    `elements` are those of the results.
     """
 
     inputs: int
@@ -50,7 +49,6 @@ class Needs(Struct, frozen=True, kw_only=True):
     moved: int = 0
     operations: int = 0
     arithmetic: str = ""
-    functions: tuple[str, ...] = ()
     call_s: float | None = None
     cpu_s: float = 0.0
     empty: Empty | None = None

@@ -98,7 +98,6 @@ class SizeServer(ReferenceServer):
             moved=cost.moved,
             operations=sum(cost.by_dtype.values()),
             arithmetic=max(cost.by_dtype, key=cost.by_dtype.__getitem__, default=""),
-            functions=tuple(cost.functions),
             call_s=None if fake else call_s,
             cpu_s=time.process_time(),
             empty=_empty(inputs, results),
@@ -152,8 +151,6 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.moved = self.peak = self._live = 0
         self.by_dtype: dict[str, int] = {}
         """The operations of the call, by the dtype that they compute."""
-        self.functions: dict[str, None] = {}
-        """The names of operators that take more operations than are counted."""
         self._known: weakref.WeakKeyDictionary[torch.UntypedStorage, int] = (
             weakref.WeakKeyDictionary()
         )
@@ -162,7 +159,6 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Begin to count the work of the model's call, to which `inputs` are read."""
         self.moved = _bytes(inputs)
         self.by_dtype.clear()
-        self.functions.clear()
 
     def __torch_dispatch__(
         self,
@@ -179,8 +175,6 @@ class _Cost(TorchDispatchMode):  # type: ignore[no-untyped-call]
         else:
             counted = _operations(func, args, result)
         if counted:
-            if name := _function(func):
-                self.functions[name] = None
             dtype = _dtype(args, result)
             self.by_dtype[dtype] = self.by_dtype.get(dtype, 0) + counted
         for value in tree_leaves(result):
@@ -212,32 +206,13 @@ _AN_ELEMENT = {
 """The operations an element of operators that torch gives no tag, by their names."""
 
 
-_FUNCTIONS = frozenset({
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "digamma", "elu",
-    "erf", "erfc", "erfinv", "exp", "exp2", "expm1", "gelu", "lgamma", "log", "log10", "log1p",
-    "log2", "log_sigmoid_forward", "log_softmax", "logaddexp", "logcumsumexp", "logsumexp", "mish",
-    "pow", "sigmoid", "silu", "sin", "sinh", "softmax", "softplus", "tan", "tanh",
-})  # fmt: skip
-"""Operators that compute exp, a logarithm, tanh or the like, by their names.
-
-What such a function costs depends on the accuracy that the task demands, so no cost is counted."""
-
-
-def _name(func: object) -> str:
-    return str(getattr(getattr(func, "_overloadpacket", None), "__name__", ""))
-
-
-def _function(func: object) -> str:
-    """Return the name of an operator that computes a transcendental function, or ""."""
-    name = _name(func).strip("_")
-    if "scaled_dot_product" in name:
-        return "softmax"
-    return name if name in _FUNCTIONS else ""
-
-
 def _operations(func: object, args: tuple[object, ...], result: object) -> int:
-    """Return the operations of an operator that torch's own counter does not know."""
-    name = _name(func)
+    """Return the operations of an operator that torch's own counter does not know.
+
+    What exp, tanh and the like cost depends on the accuracy that the task demands: they count as
+    one.
+    """
+    name = str(getattr(getattr(func, "_overloadpacket", None), "__name__", ""))
     tags = getattr(func, "tags", ())
     given = [v.numel() for v in tree_leaves(args) if isinstance(v, torch.Tensor)]
     made = [v.numel() for v in tree_leaves(result) if isinstance(v, torch.Tensor)]

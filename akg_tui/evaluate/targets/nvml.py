@@ -82,7 +82,6 @@ class Gpu:
     def facts(self) -> dict[str, str]:
         """Return what affects times, by the names of a fingerprint."""
         now, mig = self.reading(), self._told("MigMode")
-        limit, power = self._told("EnforcedPowerLimit"), now.power
         persistence = self._told("PersistenceMode")
         told = {
             "gpu": self._told("Name"),
@@ -91,8 +90,8 @@ class Gpu:
             "gpu clock": _figure(now.clock, "MHz"),
             "gpu clock limit": _figure(self._told("MaxClockInfo", Clock.SM), "MHz"),
             "gpu memory clock": _figure(self._told("ClockInfo", Clock.MEMORY), "MHz"),
-            "gpu power": _figure(power, "W"),
-            "gpu power limit": _figure(None if limit is None else limit / 1000, "W"),
+            "gpu power": _figure(now.power, "W"),
+            "gpu power limit": _figure(self.power_limit(), "W"),
             "gpu temperature": _figure(now.heat, "°C"),
             "gpu throttled by": ", ".join(causes(now.reasons)),
             "mig": "" if mig is None else ("on" if mig[0] else "off"),

@@ -291,9 +291,8 @@ def _replace_return(body: list[str], generated: Generated) -> None:
     if generated.nested:
         body[-1] = f"return {generated.nested.format(*returned)}"
         return
-    body[-1] = f"return {returned[0] if generated.single else ', '.join(returned) + ','}"
-    if not generated.single and len(returned) > 1:
-        body[-1] = body[-1].rstrip(",")
+    alone = "," if len(returned) == 1 and not generated.single else ""
+    body[-1] = f"return {', '.join(returned)}{alone}"
 
 
 def _uses(body: Sequence[str], name: str) -> bool:

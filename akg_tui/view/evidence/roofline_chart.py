@@ -216,11 +216,8 @@ def _table(view: LimitsView, room: int) -> list[Line]:
         rows.append(reached)
         top = max((value for _, _, value in known), default=None)
         if top is not None and top < NEAR and not kernels.busy:  # which slows a call as well
-            far = tr("far from the limit: it waits, repeats work or has overhead")
-            if roof.functions:
-                far = tr("far from the limit: {functions} takes more operations than are counted, "
-                         "or it waits, repeats work or has overhead",
-                         functions=roof.uncounted)  # fmt: skip
+            far = tr("far from the limit: it waits, repeats work, has overhead, or takes functions "
+                     "such as exp, which are not counted")  # fmt: skip
             rows += hang(far, room - 2, (("  ", "text"),), "note")
     return rows
 
