@@ -46,6 +46,25 @@ def shared_generator(monkeypatch: pytest.MonkeyPatch, generator: SizeProbe) -> N
     _take(generator, monkeypatch)
 
 
+def module_of(parameters: str, forward: str, inputs: str, head: str = "") -> str:
+    """Return a reference with these parameters and lines of `forward`, and these inputs."""
+    body = "".join(f"        {line}\n" for line in forward.splitlines())
+    return f"""import torch
+{head}
+
+class Model(torch.nn.Module):
+    def forward(self, {parameters}):
+{body}
+
+def get_inputs():
+    return {inputs}
+
+
+def get_init_inputs():
+    return []
+"""
+
+
 def names_in(text: str) -> dict[str, Any]:
     """Return what the text of a module binds."""
     names: dict[str, Any] = {}

@@ -14,25 +14,11 @@ from akg_tui.core.kernel.knobs import find_knobs
 from akg_tui.engine import task_making
 from akg_tui.store.run_list import read_state
 from akg_tui.store.task_folder import load_task
+from tests.problems.conftest import module_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "kernels.md"
 
-REFERENCE = """import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def forward(self, x):
-        return torch.softmax(x, -1) * x.abs()
-
-
-def get_inputs():
-    return [torch.randn(32, 40)]
-
-
-def get_init_inputs():
-    return []
-"""
+REFERENCE = module_of("x", "return torch.softmax(x, -1) * x.abs()", "[torch.randn(32, 40)]")
 
 
 def page_files() -> dict[str, str]:
@@ -123,7 +109,7 @@ def test_where_nothing_can_be_generated_a_line_says_why(
     path.write_text(REFERENCE.replace("return", "x = x if x.sum() > 0 else -x\n        return", 1))
     code = main(["new", str(folder), "--reference", str(path), *stated])
     told = capsys.readouterr()
-    why = "reference.py:7: torch.compile can't take it as one graph: "
+    why = "reference.py:6: torch.compile can't take it as one graph: "
     if stated:
         assert code == 2
         assert f"--dsl cpp: {why}" in told.err

@@ -24,7 +24,7 @@ from akg_tui.sizing.needs import Needs, Question
 from akg_tui.sizing.size_probe import ReferenceRefused, SizeProbe
 from akg_tui.store.reference_constants import constants
 from akg_tui.store.task_folder import check_kernel
-from tests.problems.conftest import KERNELBENCH, SETS
+from tests.problems.conftest import KERNELBENCH, SETS, module_of
 
 TASK = Task(op="x", target=Target(dsl="torch"))
 MIB = 1 << 20
@@ -92,17 +92,12 @@ def test_of_attention_batch_and_rows_are_fitted_and_the_width_stays(
     assert "MiB of data " in stated and "MiB of data " in fitted  # noqa: PT018
 
 
-ONE_NUMBER_A_ROW = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.tanh(torch.nn.functional.avg_pool2d(x, 2)).sum(dim=[1, 2, 3])
-batch, channels, height, width = 64, 8, 512, 512
-def get_inputs():
-    return [torch.rand(batch, channels, height, width)]
-def get_init_inputs():
-    return []
-"""
+ONE_NUMBER_A_ROW = module_of(
+    "x",
+    "return torch.tanh(torch.nn.functional.avg_pool2d(x, 2)).sum(dim=[1, 2, 3])",
+    "[torch.rand(batch, channels, height, width)]",
+    "batch, channels, height, width = 64, 8, 512, 512\n",
+)
 
 
 def test_where_results_are_one_number_a_row_enough_rows_are_left(
@@ -265,19 +260,7 @@ def test_an_input_that_cannot_be_passed_is_refused_before_sizes_are_searched(
             probe.ask(question, TASK, bad, "4_softmax.py")
 
 
-UNDECIDED = """
-import torch
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x)
-
-def get_inputs():
-    return [torch.rand(1024, 1024)]
-
-def get_init_inputs():
-    return []
-"""
+UNDECIDED = module_of("x", "return torch.relu(x)", "[torch.rand(1024, 1024)]")
 
 
 def test_a_refused_reference_leaves_no_memory_in_the_sizing_process(probe: SizeProbe) -> None:
@@ -355,17 +338,12 @@ def test_sizes_grow_from_small_ones_as_far_as_the_limit_allows_the_inner_ones_fi
     assert grown({"width": 6}, look, limit, roles) is None
 
 
-ONE_BY_ONE = """
-import torch
-rows, width = 1 << 18, 64
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.stack([row / row.abs().max().item() for row in x])
-def get_inputs():
-    return [torch.randn(rows, width)]
-def get_init_inputs():
-    return []
-"""
+ONE_BY_ONE = module_of(
+    "x",
+    "return torch.stack([row / row.abs().max().item() for row in x])",
+    "[torch.randn(rows, width)]",
+    "rows, width = 1 << 18, 64\n",
+)
 
 
 def test_a_call_that_takes_too_long_is_fitted_from_small_sizes(

@@ -9,31 +9,18 @@ import pytest
 
 from akg_tui.core.task import Target, Task
 from akg_tui.sizing.size_probe import ProbeLost, ReferenceRefused, SizeProbe
+from tests.problems.conftest import module_of
 
 TASK = Task(op="problems", target=Target(dsl="torch"))
 CALLS = 8
 """With so many calls the ordinary inputs are drawn; what is altered comes later."""
 
-ENDS = """
-import os
-import torch
-
-calls = 0
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        global calls
-        calls += 1
-        if calls > MOST:
-            os._exit(9)
-        return x * 2
-
-def get_inputs():
-    return [torch.randn(8, 8)]
-
-def get_init_inputs():
-    return []
-"""
+ENDS = module_of(
+    "x",
+    "global calls\ncalls += 1\nif calls > MOST:\n    os._exit(9)\nreturn x * 2",
+    "[torch.randn(8, 8)]",
+    "import os\n\ncalls = 0\n",
+)
 
 
 def test_a_reference_whose_process_ends_takes_no_other_with_it(probe: SizeProbe) -> None:

@@ -22,7 +22,7 @@ from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
-from tests.problems.conftest import SETS, names_in
+from tests.problems.conftest import SETS, module_of, names_in
 from tests.problems.test_kernelbench_files import UNDECIDED
 
 SOFTMAX = SETS / "kernelbench" / "4_softmax.py"
@@ -111,22 +111,12 @@ def test_a_mean_of_so_many_numbers_that_half_of_them_do_not_matter_is_fitted_to_
     assert any(line.startswith("smaller still: count 1048576 -> ") for line in told)
 
 
-TIMES_ONE = """import torch
-from typing import List
-
-
-class Model(torch.nn.Module):
-    def forward(self, values: List[torch.Tensor], scale: torch.Tensor) -> List[torch.Tensor]:
-        return [each * scale for each in values]
-
-
-def get_inputs():
-    return [torch.randn(512, 3).half()], torch.tensor(1.0).half()
-
-
-def get_init_inputs():
-    return []
-"""
+TIMES_ONE = module_of(
+    "values: List[torch.Tensor], scale: torch.Tensor",
+    "return [each * scale for each in values]",
+    "[torch.randn(512, 3).half()], torch.tensor(1.0).half()",
+    "from typing import List\n",
+)
 
 
 def test_inputs_of_lists_are_multiplied_where_the_result_is_an_input(
@@ -502,22 +492,12 @@ def test_an_input_that_cancels_is_free(probe: SizeProbe, tmp_path: Path) -> None
     assert task.task.correctness.free_inputs == ("mask",)
 
 
-ATTENTION = """import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, query, key, value, unused):
-        return torch.softmax(query @ key.T, -1) @ value
-
-
-def get_inputs():
-    near_zero = [torch.rand(16, 32).half() * 0.016 - 0.008 for _ in range(2)]
-    return [*near_zero, torch.randn(16, 32).half(), torch.rand(8)]
-
-
-def get_init_inputs():
-    return []
-"""
+ATTENTION = module_of(
+    "query, key, value, unused",
+    "return torch.softmax(query @ key.T, -1) @ value",
+    "[*(torch.rand(16, 32).half() * 0.016 - 0.008 for _ in range(2)), "
+    "torch.randn(16, 32).half(), torch.rand(8)]",
+)
 
 
 def test_inputs_that_decide_too_little_are_multiplied(probe: SizeProbe, tmp_path: Path) -> None:
@@ -735,22 +715,12 @@ def test_a_task_can_be_made_without_a_kernel_for_a_model_to_write(
 
 
 # Of four classes each is drawn in every draw, so that the targets are not positive by chance.
-STRUCTURED = """import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, a, x, target):
-        y = a @ x
-        return torch.nn.functional.cross_entropy(y, target, ignore_index=-1, reduction="none")
-
-
-def get_inputs():
-    return [torch.randn(32, 32).tril(), torch.rand(32, 20), torch.randint(4, (32,))]
-
-
-def get_init_inputs():
-    return []
-"""
+STRUCTURED = module_of(
+    "a, x, target",
+    "y = a @ x\n"
+    'return torch.nn.functional.cross_entropy(y, target, ignore_index=-1, reduction="none")',
+    "[torch.randn(32, 32).tril(), torch.rand(32, 20), torch.randint(4, (32,))]",
+)
 
 
 def test_the_structure_of_inputs_is_written_and_told(probe: SizeProbe, tmp_path: Path) -> None:
