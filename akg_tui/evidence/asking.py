@@ -255,8 +255,8 @@ async def case_works(task: Task, reference: str) -> tuple[CaseWork, ...]:
 
     What is known is kept for as long as this process runs.
     """
-    sizes = [sorted(task.constants(case).items()) for case in (None, *task.cases)]
-    told = (reference, repr(sizes), task.target.backend)
+    sizes = [(case.name, sorted(task.constants(case).items())) for case in task.cases]
+    told = (reference, repr([*sizes, task.constants()]), task.target.backend)
     if told in _works:
         return _works[told]
     from akg_tui.evidence.workload_process import Count

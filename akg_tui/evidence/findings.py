@@ -76,7 +76,7 @@ class MachineCode(Struct, frozen=True, kw_only=True):
     loops: Annotated[tuple[Loop, ...], Meta(max_length=100)] = ()
     remarks: Annotated[tuple[CompilerRemark, ...], Meta(max_length=1000)] = ()
     cut: Place = 0
-    report: tuple[str, ...] = ()
+    report: Annotated[tuple[Text, ...], Meta(max_length=1000)] = ()
 
 
 class KernelFindings(Struct, frozen=True, kw_only=True):
