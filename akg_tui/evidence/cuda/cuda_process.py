@@ -114,8 +114,8 @@ class Recorder:
     def _library(self, nvcc: list[str], source: str, words: tuple[str, ...], arch: str) -> CDLL:
         """Return the host part of a source, linked with the recorder."""
         place = self._folder / f"host-{len(self._units)}"
-        (place / launch_recorder.FILE).write_text(launch_recorder.SOURCE)
         command = _command(nvcc, source + EPILOGUE, words, arch, place)
+        (place / launch_recorder.FILE).write_text(launch_recorder.SOURCE)
         command += ["-cudart=none", "-shared", launch_recorder.FILE, "-o", "host.so"]
         compilers.run_compiler(command, place, compilers.CUDA)
         try:
