@@ -36,7 +36,7 @@ OWN_CHECK = "check_implementation"
 CONTEXTS = {"DeterministicContext", "DisableCuDNNTF32"}
 """Context managers of the harness that set how a GPU computes."""
 
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def read(path: Path) -> Problem:

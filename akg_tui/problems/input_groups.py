@@ -22,7 +22,7 @@ from akg_tui.store.task_folder import check_reference, file_text, parse_python
 FUNCTIONS = ("get_input_groups", "get_inputs_dyn_list")
 SUFFIXES = (".json", ".jsonl", ".csv")
 
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 def groups_function(module: ast.Module) -> str:

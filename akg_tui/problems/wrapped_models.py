@@ -19,7 +19,7 @@ from akg_tui.store.task_folder import bound_names, parse_python
 ALL_TENSORS = "tensors"
 """The place of all tensors that have no factor of their own."""
 
-_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_TEXTS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 _OWN = ("get_inputs", "get_init_inputs", "metrics")
