@@ -1,7 +1,6 @@
 """A thread that finds and reads the runs below a folder and the user's detached ones, for a list.
 
-Owns the thread, and the process that reads journals for it where there are many runs. Reads
-run folders and never writes.
+Reads run folders and never writes.
 """
 
 from __future__ import annotations
@@ -17,21 +16,13 @@ from akg_tui.core.state import RunState
 from akg_tui.engine.detached import registered
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.lock import holder
-from akg_tui.store.run_list import (
-    JOURNAL,
-    RunSummary,
-    SummaryProcess,
-    find_runs,
-    summarize_run,
-)
+from akg_tui.store.run_list import JOURNAL, RunSummary, find_runs, summarize_run
 
 T = TypeVar("T")
 
 RESCAN_S = 1.0
 SEARCH_AGAIN = 5  # rounds between two searches of the folders
 BREATH_S = 0.002  # pause between two journals, so that the screen can refresh
-MANY = 40  # number of unread journals from which on a process reads them
-BATCH = 32  # journals per request to the process
 
 
 @dataclass
@@ -67,7 +58,6 @@ class RunScanner(Generic[T]):
         self._wanted: tuple[Path, ...] = ()
         self._chosen: Path | None = None
         self.charted: tuple[Path, T] | None = None
-        self._reader = SummaryProcess()
         self._stop = threading.Event()
         self._again = threading.Event()
         self._forced = False
@@ -79,7 +69,6 @@ class RunScanner(Generic[T]):
     def stop(self) -> None:
         self._stop.set()
         self._again.set()
-        self._reader.close()
 
     @property
     def runs(self) -> Sequence[ListedRun]:
@@ -189,25 +178,9 @@ class RunScanner(Generic[T]):
         while not self._stop.is_set() and not self._again.is_set():
             found = self._next()
             if found is None:
-                self._reader.close()
                 return
-            if self.unread >= MANY and found.path not in self._wanted:
-                self._read_batch(found)
-            else:
-                self._read(found)
+            self._read(found)
             self._stop.wait(BREATH_S)
-
-    def _read_batch(self, first: ListedRun) -> None:
-        """Read a batch in the reader process; runs without a summary from there are read here."""
-        batch = [first]
-        while len(batch) < BATCH and (found := self._next()) is not None:
-            if found in batch:
-                break
-            batch.append(found)
-        told = self._reader.read([found.path for found in batch])
-        for found in batch:
-            summary = told.get(str(found.path))
-            self._take(found, summary if summary is not None else summarize_run(found.path))
 
     def _next(self) -> ListedRun | None:
         for path in self._wanted:
@@ -233,9 +206,7 @@ class RunScanner(Generic[T]):
             self.charted = found.path, self._chart(state)
 
         chosen = found.path == self._chosen
-        self._take(found, summarize_run(found.path, chart if chosen else None))
-
-    def _take(self, found: ListedRun, summary: RunSummary) -> None:
+        summary = summarize_run(found.path, chart if chosen else None)
         self.unread -= found.summary is None
         found.summary = summary
         found.read = self._print(found)

@@ -1,16 +1,12 @@
 """Finds runs, folds their journals and summarizes each in a line, without any lock.
 
-Writes nothing and loads no git, so a run can be read while another process works on it. As a
-program it reads paths on standard input and writes summaries, for a screen that must not wait.
+Writes nothing and loads no git, so a run can be read while another process works on it.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -283,60 +279,3 @@ def summary_of(path: str, state: RunState, pid: int | None) -> RunSummary:
         can_go_on=not state.finished or can_go_on(state),
         waits=waits_for(state),
     )
-
-
-_COMMAND = (sys.executable, "-P", "-m", "akg_tui.store.run_list")
-
-
-class SummaryProcess:
-    """Summaries from a separate process, started at the first `read`; after a failure, none."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
-        self._failed = False
-
-    def read(self, runs: Sequence[Path]) -> dict[str, RunSummary]:
-        """Return the summaries by path. Some can be missing: the caller reads those runs itself."""
-        told: dict[str, RunSummary] = {}
-        if self._failed:
-            return told
-        try:
-            process = self._process = self._process or subprocess.Popen(
-                _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-            )
-            assert process.stdin is not None
-            assert process.stdout is not None
-            process.stdin.write(b"".join(msgspec.json.encode(str(run)) + b"\n" for run in runs))
-            process.stdin.flush()
-            for _ in runs:
-                summary = msgspec.json.decode(process.stdout.readline(), type=RunSummary)
-                told[summary.path] = summary
-        except (OSError, ValueError):  # the process has ended, or was closed meanwhile
-            self._failed = True
-            self.close()
-        return told
-
-    def close(self) -> None:
-        """End the process, if there is one. Any thread can call this."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):  # unread output was lost
-                    pipe.close()
-
-
-def main() -> int:
-    answer = msgspec.json.Encoder()
-    for line in sys.stdin.buffer:
-        summary = summarize_run(Path(msgspec.json.decode(line, type=str)))
-        sys.stdout.buffer.write(answer.encode(summary) + b"\n")
-        sys.stdout.buffer.flush()
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
