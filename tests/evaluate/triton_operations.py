@@ -147,6 +147,8 @@ import sysconfig
 import torch
 import triton
 import triton.testing
+from triton.language import load, static_assert, store
+from triton.language.extra import libdevice
 
 device = torch.cuda.current_device()
 x = torch.empty(3, device=device)
@@ -187,6 +189,7 @@ def own(x: torch.Tensor) -> torch.Tensor:
 
 own(x)
 assert triton.testing.do_bench(lambda: x) == 1.0
+assert triton.runtime.driver.active.get_benchmarker()(lambda: x, quantiles=(0.5,)) == [1.0]
 assert isinstance(torch.default_generator, torch.Generator)
 exec("assert torch.cuda.is_available() and x.is_cuda")
 asked = "assert torch.cuda.is_available() is x.is_cuda is {}"
@@ -194,18 +197,48 @@ for library, answer in {"some_kernels": True, "torch": False, "triton": False}.i
     path = f"{sysconfig.get_path('purelib')}/{library}/asks.py"
     exec(compile(asked.format(answer), path, "exec"))
 assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (8, 0)
+
+
+@triton.jit
+def doubled(x_ptr, y_ptr):
+    static_assert(True)
+    store(y_ptr, libdevice.fma(load(x_ptr), 2.0, 0.0))
+
+
+assert doubled.cache_key  # of launchers that keep what they launched
+y = torch.ones(1)
+doubled[(1,)](y, y)
+assert y == 2
 """
 TUNED = """
 import triton, triton.language as tl
+from triton.runtime.autotuner import Autotuner
 
 
-def summed(configs, **options):
-    @triton.autotune(configs=configs, key=["n"], **options)
+def summed(configs, tuner=Autotuner, **options):
     @triton.jit
     def kernel(o_ptr, n, N: tl.constexpr):
         tl.atomic_add(o_ptr + tl.arange(0, N), 1.0)
 
-    return kernel
+    options = {"reset_to_zero": None, "restore_value": None} | options
+    return tuner(kernel, kernel.arg_names, configs, ["n"], **options)
+
+
+class OwnChoice(Autotuner):  # by times in a store of its own
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.cache = None
+
+    def run(self, *args, **named):
+        self.nargs = dict(zip(self.arg_names, args))
+        times = {config: self._bench(*args, config=config, **named) for config in self.configs}
+        return self.fn.run(*args, **named, **min(times, key=times.get).all_kwargs())
+
+
+class Reading(Autotuner):  # before Triton's own run
+    def run(self, *args, **named):
+        self.looked = True
+        return super().run(*args, **named)
 
 
 two = [triton.Config({"N": 4}), triton.Config({"N": 8})]
@@ -339,6 +372,8 @@ def tuners() -> str:
         "reset": found(1, made.two, reset_to_zero=["o_ptr"]) != [6, 6, 2],
         "restored": found(0, made.two, restore_value=["o_ptr"]) != [6, 0, 2],
         "warps": found(1, made.warps) != [9, 0, 1],
+        "its own run": found(1, made.two, tuner=made.OwnChoice) != [9, 9, 2],
+        "its own run before Triton's": found(0, made.two, tuner=made.Reading) != [9, 0, 2],
     }
     return ", ".join(name for name, is_wrong in wrong.items() if is_wrong)
 

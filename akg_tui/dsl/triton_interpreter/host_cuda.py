@@ -284,6 +284,10 @@ class HostDriver:
         """Return the compute capability."""
         return _capability()
 
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """Return what times a call."""
+        return _benched
+
 
 _mode: list[HostMode] = []
 

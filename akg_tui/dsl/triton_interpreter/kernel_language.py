@@ -216,6 +216,15 @@ def _in_its_scope(execute: Callable[..., Any]) -> Callable[..., Any]:
     return executed
 
 
+class _Scope(interpreter._LangPatchScope):  # type: ignore[misc]
+    """The patches of a launch. What they put there is Triton's own for those who hash kernels."""
+
+    def set_attr(self, owner: Any, name: str, value: Any) -> None:
+        if inspect.isfunction(value):
+            value.__triton_builtin__ = True  # type: ignore[attr-defined]
+        super().set_attr(owner, name, value)
+
+
 class _Patched:
     """The patches of the language, counted: those inside a launch have nothing left to do."""
 
@@ -240,7 +249,7 @@ def patched(function: Any) -> _Patched:
     if _Patched.depth > 1:
         patch_names(function)
         return _Patched()
-    scope = _Patched.scope = interpreter._LangPatchScope()
+    scope = _Patched.scope = _Scope()
     builder = interpreter.interpreter_builder
     for language in (tl, tl.core):
         interpreter._patch_builtin(language, builder, scope)
@@ -270,11 +279,15 @@ def patch_names(function: Any) -> None:
     stand_ins = {
         name: _outside().get(id(given)) or _interpreted(name, given)
         for name, given in own.items()
-        if id(given) in _outside() or tl.core.is_builtin(given)
+        if id(given) in _outside() or (tl.core.is_builtin(given) and not _is_ours(given))
     }
     before = {name: own[name] for name in stand_ins}
     own.update(stand_ins)
     _Patched.files[id(own)] = functools.partial(own.update, before)
+
+
+def _is_ours(function: Any) -> bool:
+    return function.__module__ in (interpreter.__name__, __name__)
 
 
 def keep_patched() -> None:

@@ -24,9 +24,17 @@ from akg_tui.dsl.triton_interpreter import kernel_language
 
 
 def correct_tuners() -> None:
-    """Have tuners take the configuration that the judge names."""
+    """Have tuners take the configuration that the judge names, also those of libraries."""
     Autotuner.run = tuned
+    Autotuner.__init_subclass__ = classmethod(_of_a_library)
     kernel_language.refuse_others()
+
+
+def _of_a_library(tuner: Any) -> None:
+    """Replace a `run` of its own that never gets to Triton's: it would choose by a clock."""
+    run = vars(tuner).get("run")
+    if run is not None and "__class__" not in run.__code__.co_freevars:  # no `super()`
+        tuner.run = tuned
 
 
 def tuned(tuner: Any, *args: Any, **kwargs: Any) -> Any:
@@ -67,8 +75,9 @@ def _tuned(tuner: Any, args: Any, kwargs: Any) -> Any:
 
 def _launch(tuner: Any, config: Any, args: Any, kwargs: Any, *, several: bool) -> Any:
     full = {**tuner.nargs, **kwargs, **config.all_kwargs()}
-    if several and (key := _key(tuner, kwargs)) not in tuner.cache:
-        tuner.cache[key] = config
+    known = tuner.cache if isinstance(tuner.cache, dict) else vars(tuner).setdefault("_known", {})
+    if several and (key := _key(tuner, kwargs)) not in known:
+        known[key] = config
         _try(tuner, config, args, kwargs, full)
         tuner.pre_hook(full, reset_only=True)
     tuner.best_config = config
