@@ -146,8 +146,10 @@ WRAPPER = """
 import sysconfig
 import torch
 import triton
+import triton.language as tl
 import triton.testing
 from triton.language import load, static_assert, store
+from triton.language import sum as total
 from triton.language.extra import libdevice
 
 device = torch.cuda.current_device()
@@ -202,7 +204,7 @@ assert torch.cuda.is_available() and torch.cuda.get_device_capability() == (8, 0
 @triton.jit
 def doubled(x_ptr, y_ptr):
     static_assert(True)
-    store(y_ptr, libdevice.fma(load(x_ptr), 2.0, 0.0))
+    store(y_ptr, libdevice.fma(total(load(x_ptr + tl.arange(0, 1))), 2.0, 0.0))
 
 
 assert doubled.cache_key  # of launchers that keep what they launched

@@ -14,6 +14,7 @@ import ast
 import functools
 import importlib
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
@@ -423,4 +424,8 @@ def refuse_compiled(function: Any, *_: Any, **__: Any) -> Any:
 def refuse_others() -> None:
     """Refuse functions that no interpreter runs, and have wrappers see the others as compiled."""
     jit.JITFunction.run = refuse_compiled
+    for module in [module for name, module in sys.modules.items() if name.startswith("triton.")]:
+        for given in vars(module).values():
+            if type(given) is interpreter.InterpretedFunction:  # of the language, made before
+                given.__class__ = Interpreted
     interpreter.InterpretedFunction = Interpreted
