@@ -54,13 +54,41 @@ def test_the_kernel_of_the_page_is_correct_and_the_sweep_makes_it_faster(
     assert read_state(run).best is not None, "the kernel of the page was found correct"
 
 
+NESTED = """import torch
+from typing import NamedTuple
+
+
+class Pair(NamedTuple):
+    mean: object
+    peak: object
+
+
+class Model(torch.nn.Module):
+    def forward(self, parts, table, *, scale):
+        y = torch.softmax(torch.cat(parts) * table["of all"].mean, -1) * scale
+        return {"pair": Pair(y.mean(0), y.amax(0)), "none": None, "{": [y]}
+
+
+def get_inputs():
+    pair = Pair(torch.randn(24), torch.zeros(1))
+    table = {"of all": pair}
+    return {"parts": [torch.randn(40, 24), torch.randn(9, 24)], "table": table, "scale": 2.0}
+
+
+def get_init_inputs():
+    return []
+"""
+
+
 @pytest.mark.usefixtures("shared_generator")
 def test_a_reference_alone_gets_a_kernel_in_cpp_with_knobs_that_is_verified(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Its arguments and results are nested, and stay so."""
     path, folder = tmp_path / "reference.py", tmp_path / "my task"
-    path.write_text(REFERENCE)
-    assert main(["new", str(folder), "--reference", str(path)]) == 0
+    path.write_text(NESTED)
+    free = ["--free-inputs", "table[0].peak"]
+    assert main(["new", str(folder), "--reference", str(path), *free]) == 0
     *_, verified, made, tune = capsys.readouterr().out.splitlines()
     task = load_task(folder)
     knobs = find_knobs(task.kernel.text.splitlines())
@@ -72,7 +100,8 @@ def test_a_reference_alone_gets_a_kernel_in_cpp_with_knobs_that_is_verified(
     assert task.task.op == "my_task"
     assert task.task.target.dsl == "cpp"
     assert "compile_cpp" in task.kernel.text
-    assert task.reference == REFERENCE
+    assert "def forward(self, *, parts, table, scale):" in task.kernel.text
+    assert task.reference == NESTED
 
 
 @pytest.mark.usefixtures("shared_generator")

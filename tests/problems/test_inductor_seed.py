@@ -96,45 +96,6 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     assert task.task.target.dsl == "cpp"
 
 
-NESTED = """import torch
-from typing import NamedTuple
-
-
-class Pair(NamedTuple):
-    mean: object
-    peak: object
-
-
-class Model(torch.nn.Module):
-    def forward(self, parts, table, *, scale):
-        y = torch.softmax(torch.cat(parts) * table["of all"].mean, -1) * scale
-        return {"pair": Pair(y.mean(0), y.amax(0)), "none": None, "{": [y]}
-
-
-def get_inputs():
-    pair = Pair(torch.randn(24), torch.zeros(1))
-    table = {"of all": pair}
-    return {"parts": [torch.randn(40, 24), torch.randn(9, 24)], "table": table, "scale": 2.0}
-
-
-def get_init_inputs():
-    return []
-"""
-
-
-def test_nested_arguments_and_results_stay_nested(generator: SizeProbe, tmp_path: Path) -> None:
-    path, told = tmp_path / "p.py", list[str]()
-    path.write_text(NESTED)
-    free = ("table[0].peak",)
-    wanted = NewTask(
-        folder=tmp_path / "task", origin=path, inductor=True, verify=True, free_inputs=free
-    )
-    task = make_task(wanted, told.append, generator)
-    assert told[-1] == "the first kernel is correct", told
-    assert "def forward(self, *, parts, table, scale):" in task.kernel.text
-    assert "compile_cpp" in task.kernel.text
-
-
 def test_what_has_nothing_to_fuse_calls_the_library_and_says_so(
     generator: SizeProbe, tmp_path: Path
 ) -> None:
