@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 TOTALS = {
@@ -36,23 +37,7 @@ EXTENT = 64
 
 _ONE_MORE = re.compile(r"(\w+) == (\w+) \+ 1")
 
-HELPER = '''
-
-def _offsets(length, *totals):
-    """Return the offsets of `length - 1` random sequences in each of these totals.
-
-    No sequence is empty, and none has fewer elements in a later total, as causal attention needs.
-    """
-    found, lengths = [], [1] * (length - 1)
-    for total in totals:
-        rest = total - sum(lengths)
-        if rest < 0:
-            lengths, rest = [0] * (length - 1), total
-        cuts = sorted(random.randint(0, rest) for _ in range(length - 2))
-        lengths = [a + b - c for a, b, c in zip(lengths, [*cuts, rest], [0, *cuts], strict=True)]
-        found.append([sum(lengths[:at]) for at in range(length)])
-    return found
-'''
+HELPER = Path(__file__).with_suffix(".txt").read_text("utf-8")
 """Code that `preparation` needs in the reference."""
 
 Definition = Mapping[str, Any]

@@ -28,23 +28,7 @@ TRUTHS = {
     text: text.lower() == "true" for text in ("true", "True", "TRUE", "false", "False", "FALSE")
 }
 
-_TAIL = '''
-
-# Added by `akg-tui new`: the cases of test_cases.csv, of which one is chosen.
-INPUT_GROUP = 0
-CASE = [
-{listed}][INPUT_GROUP]
-
-
-def get_inputs():
-    """Return the inputs of the case."""
-    return list(draw_inputs(CASE, device="cpu"))
-
-
-def get_init_inputs():
-    """Return the constructor's arguments in the case."""
-    return list(draw_init_inputs(CASE, device="cpu"))
-'''
+_TAIL = Path(__file__).with_suffix(".txt").read_text("utf-8")
 
 
 def folder_of(path: Path) -> Path | None:

@@ -24,30 +24,7 @@ _COMPILE = (
     "pointer's type) and PyTorch's current stream, in which launches belong. A launch that fails "
     "raises. No -arch is needed; wgmma and TMA are there on compute capability 9.0 and later."
 )
-_FRAME = """\
-#
-# The frame of a kernel in CUDA C++:
-#
-#   from akg_tui.dsl import compile_cuda
-#
-#   SOURCE = r\"\"\"
-#   __global__ void scale_kernel(const float *x, float *y, int n) {
-#     const int at = blockIdx.x * blockDim.x + threadIdx.x;
-#     if (at < n) y[at] = 2 * x[at];
-#   }
-#   extern "C" cudaError_t scale(const float *x, float *y, int n, cudaStream_t stream) {
-#     scale_kernel<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n);
-#     return cudaGetLastError();
-#   }
-#   \"\"\"
-#   library = compile_cuda(SOURCE, ["scale"])
-#
-#   class ModelNew(torch.nn.Module):
-#       def forward(self, x):
-#           y = torch.empty_like(x)
-#           library.scale(x, y, x.numel())  # tensors by address, the current stream by itself
-#           return y
-"""
+_FRAME = Path(__file__).with_suffix(".txt").read_text("utf-8")
 
 
 def find_nvcc() -> str:

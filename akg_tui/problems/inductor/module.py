@@ -9,8 +9,10 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
+import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from akg_tui.problems.inductor.generated import Generated, Given
@@ -24,26 +26,8 @@ COMMON_NAMES = frozenset({"ModelNew", "view", "fits", "aten", "laid_out"})
 
 WIDTH = 100
 
-VIEW = '''
-def view(tensor, shape, stride, offset):
-    """Return the memory of a tensor under another shape and stride."""
-    return tensor.as_strided(shape, stride, tensor.storage_offset() + offset)
-'''
-
-FITS = '''
-def fits(tensor, shape, stride, dtype):
-    """Return whether a tensor is such as the code was generated for."""
-    return tensor.shape == shape and tensor.stride() == stride and tensor.dtype == dtype
-'''
-
-LAID_OUT = '''
-def laid_out(tensor, stride):
-    """Return a tensor with these strides: a copy of it, if the library gave it others."""
-    if tensor.stride() == stride:
-        return tensor
-    copy = torch.empty_strided(tensor.shape, stride, dtype=tensor.dtype, device=tensor.device)
-    return copy.copy_(tensor)
-'''
+FUNCTIONS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+"""Functions that the code of forward may call, by name."""
 
 _NODES = re.compile(r"# Topologically Sorted Source Nodes: \[(.*)\], Original ATen: \[(.*)\]")
 _EMPTY = re.compile(r"\bempty_strided_c(?:pu|uda)\((\(.*?\)), (\(.*?\)), (torch\.\w+)\)")
@@ -157,12 +141,9 @@ def written(generated: Generated, language: Language, model: str, origin: str) -
     if used:
         lines = [f"{name} = {text}" for name, text in used.items()]
         parts.append("# Tensors that forward makes of numbers in its text.\n" + "\n".join(lines))
-    if _uses(body, "view"):
-        parts.append(VIEW)
-    if _uses(body, "laid_out"):
-        parts.append(LAID_OUT)
+    parts += [text for name, text in FUNCTIONS.items() if name != "fits" and _uses(body, name)]
     if any(each.shape is not None for each in generated.inputs):
-        parts.append(FITS)
+        parts.append(FUNCTIONS["fits"])
     parts.append(_model(generated, body, names))
     return "\n\n".join(part.strip("\n") + "\n" for part in parts if part)
 
