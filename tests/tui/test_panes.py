@@ -45,15 +45,6 @@ async def test_tab_goes_through_all_panes_also_where_one_is_on_screen() -> None:
         assert stage.deck.active == seen[0]
 
 
-async def test_the_arrows_with_shift_move_the_focus_to_the_neighbour() -> None:
-    async with on_stage(at_work()) as stage:
-        walked = []
-        for side in ("left", "down", "right", "right", "left", "up"):
-            await stage.press(f"shift+{side}")
-            walked.append(stage.deck.active)
-        assert walked == ["plan", "eval", "chart", "log", "source", "source"]
-
-
 async def test_w_goes_through_the_layouts_and_every_one_is_drawn() -> None:
     async with on_stage(at_work(), (200, 60)) as stage:
         seen = set()

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from akg_tui.view.controls import panes
 from akg_tui.view.controls.command_registry import key_of
-from akg_tui.view.controls.deck_layout import PANES, PRESETS, beside, place, shape_of, tabs
+from akg_tui.view.controls.deck_layout import PANES, PRESETS, place, shape_of, tabs
 from akg_tui.view.controls.panes import Shape
 from akg_tui.view.spans import plain
 
@@ -64,14 +64,6 @@ def test_the_deck_has_three_columns_and_then_best_beside_working() -> None:
     assert five["best"].y == five["source"].y
     assert five["best"].x + five["best"].width == five["source"].x
     assert abs(five["best"].width - five["source"].width) <= 1
-
-
-def test_the_arrows_lead_to_the_neighbour() -> None:
-    places = place((200, 56), Shape.FIVE, "deck", "source")
-    assert beside(places, "source", "left") == "best"
-    assert beside(places, "source", "down") == "eval"
-    assert beside(places, "plan", "down") == "attempts"
-    assert beside(places, "plan", "left") is None
 
 
 @pytest.mark.parametrize("pane", panes.PANES)

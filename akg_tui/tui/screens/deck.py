@@ -43,7 +43,6 @@ from akg_tui.view.controls.deck_layout import (
     PANE_NAMES,
     PRESETS,
     Place,
-    beside,
     place,
     shape_of,
     too_small,
@@ -388,14 +387,6 @@ class Deck(AnsweringScreen):
     def action_cycle_pane(self, step: int) -> None:
         names = self.shown if len(self.shown) > 1 else list(PANE_NAMES)
         self.action_pane(names[(names.index(self.active) + step) % len(names)])
-
-    def action_beside(self, side: str) -> None:
-        size = self.body.size
-        name = beside(self._places((size.width, size.height)), self.active, side)
-        if name is not None:
-            self.action_pane(name)
-        elif len(self.shown) == 1:
-            self.action_cycle_pane(-1 if side in ("left", "up") else 1)
 
     def action_zoom(self) -> None:
         self.zoomed = not self.zoomed

@@ -6,7 +6,7 @@ in each column.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from akg_tui.view.controls import panes
@@ -157,26 +157,6 @@ def _share(wanted: list[int], room: int) -> list[int]:
     rest = room - fixed
     parts = [rest * (n + 1) // flexible - rest * n // flexible for n in range(flexible)]
     return [w or parts.pop() for w in wanted]
-
-
-def beside(places: Mapping[str, Place], active: str, side: str) -> str | None:
-    """Return the pane next to the active pane on a side (left, right, up, down), or None.
-
-    Of several panes, return the one with the nearest centre.
-    """
-    here = places[active]
-    middle = (here.x + here.width / 2, here.y + here.height / 2)
-    found: list[tuple[float, str]] = []
-    for name, there in places.items():
-        across = {"left": there.x + there.width <= here.x, "right": there.x >= here.x + here.width}
-        down = {"up": there.y + there.height <= here.y, "down": there.y >= here.y + here.height}
-        if name != active and {**across, **down}[side]:
-            dx = abs(there.x + there.width / 2 - middle[0])
-            dy = abs(there.y + there.height / 2 - middle[1])
-            # A cell is about twice as high as wide; distance to the side counts twice.
-            ahead, aside = (dx, 2 * dy) if side in across else (2 * dy, dx)
-            found.append((ahead + 2 * aside, name))
-    return min(found)[1] if found else None
 
 
 def tabs(active: str, room: int) -> Line:
