@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
-from akg_tui.core.measurement import Interval, Outcome, digits
+from akg_tui.core.measurement import Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import ratios_of
@@ -74,36 +74,20 @@ def _name(attempt: Attempt) -> str:
     return tr("{item}'s kernel", item=attempt.item) if attempt.number else tr("the seed")
 
 
-def _chain(state: RunState, attempt: Attempt) -> dict[int, Interval]:
-    """Return the ratio of a kernel over each kernel that it builds on, by attempt, itself first."""
-    over = {attempt.number: Interval(1.0, 1.0, 1.0, 1.0)}
-    while attempt.number and attempt.measurement.ratio:
-        base = _owner(state, attempt)
-        over[base.number] = attempt.measurement.ratio.chained(over[attempt.number])
-        attempt = base
-    return over
-
-
 def between(state: RunState, left: Attempt, right: Attempt) -> Line:
-    """Return the ratio of `right` over `left`, and what it rests on; () where it is not known.
-
-    The ratio of a round is over the best kernel of its time. The ratios of two rounds are
-    multiplied down to the newest kernel on which both build.
-    """
-    old, new = _chain(state, left), _chain(state, right)
-    common = next((number for number in new if number in old), None)
-    behind = None if common is None else old[common].inverse
-    if common is None or behind is None or left.number == right.number:
+    """Return the ratio of `right` over `left`; () unless one was measured against the other."""
+    over = None
+    if right.number and _owner(state, right) is left:
+        over = right.measurement.ratio
+    elif left.number and _owner(state, left) is right and left.measurement.ratio:
+        over = left.measurement.ratio.inverse
+    if over is None:
         return ()
-    over = new[common].chained(behind)
-    direct = [*new].index(common) + [*old].index(common) == 1
     bounds = f"[{digits(over.low)}, {digits(over.high)}]"
     sure = tr("{percent} % sure", percent=f"{over.confidence * 100:.3g}")
-    why = tr("measured against each other")
-    if not direct:
-        why = tr("by their ratios over {kernel}", kernel=_name(state.attempts[common]))
+    told = tr("{kernel} over {other}", kernel=name_of(right), other=name_of(left))
     return line(
-        (f"{tr('{kernel} over {other}', kernel=name_of(right), other=name_of(left))}: ", "strong"),
-        (f"{'' if direct else '~'}{formatting.times(over.ratio)} {bounds}", "figure"),
-        (f", {sure}, {why}", "muted"),
+        (f"{told}: ", "strong"),
+        (f"{formatting.times(over.ratio)} {bounds}", "figure"),
+        (f", {sure}, {tr('measured against each other')}", "muted"),
     )
