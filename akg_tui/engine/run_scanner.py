@@ -6,19 +6,15 @@ Reads run folders and never writes.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Generic, TypeVar
 
-from akg_tui.core.state import RunState
 from akg_tui.engine.detached import registered
 from akg_tui.store.errors import RunFolderError
 from akg_tui.store.lock import holder
 from akg_tui.store.run_list import JOURNAL, RunSummary, find_runs, summarize_run
-
-T = TypeVar("T")
 
 RESCAN_S = 1.0
 SEARCH_AGAIN = 5  # rounds between two searches of the folders
@@ -38,16 +34,11 @@ class ListedRun:
     words: tuple[RunSummary, str] | None = None  # the text that a filter searches, for this summary
 
 
-class RunScanner(Generic[T]):
-    """A thread that finds runs and reads their summaries. `version` grows with every change.
+class RunScanner:
+    """A thread that finds runs and reads their summaries. `version` grows with every change."""
 
-    `chart` makes a chart of a state; `charted` is the path of the newest run that was asked for
-    with `want`, and its chart.
-    """
-
-    def __init__(self, folder: Path, chart: Callable[[RunState], T]) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._chart = chart
         self.version = 0
         self.searched = False
         self.trouble = ""
@@ -56,8 +47,6 @@ class RunScanner(Generic[T]):
         self.unread = 0
         self._order: list[ListedRun] = []  # unread runs, the newest last
         self._wanted: tuple[Path, ...] = ()
-        self._chosen: Path | None = None
-        self.charted: tuple[Path, T] | None = None
         self._stop = threading.Event()
         self._again = threading.Event()
         self._forced = False
@@ -80,14 +69,9 @@ class RunScanner(Generic[T]):
         """The number of runs found so far."""
         return len(self._found)
 
-    def want(self, paths: Sequence[Path], chosen: Path | None = None) -> None:
-        """Set the visible runs, which are read first and checked for changes in every round, and
-        the run whose chart is wanted.
-        """
+    def want(self, paths: Sequence[Path]) -> None:
+        """Set the visible runs, which are read first and checked for changes in every round."""
         self._wanted = tuple(paths)
-        if chosen != self._chosen:
-            self._chosen = chosen
-            self._again.set()
 
     def refresh(self) -> None:
         """Start the next search and read at once."""
@@ -104,7 +88,6 @@ class RunScanner(Generic[T]):
                 if forced or self.trouble or rounds % SEARCH_AGAIN == 0:
                     self._search()
                 self._check_changed()
-                self._read_chosen()
                 self._read_all()
             except OSError as error:
                 trouble = f"{self.folder}: {error.strerror or error}"
@@ -165,14 +148,7 @@ class RunScanner(Generic[T]):
                 continue
             found.size, found.at = now.size, now.at
             if found.summary is not None and found.read != self._print(found):
-                self._read(found)
-
-    def _read_chosen(self) -> None:
-        """Read the run whose chart is wanted, unless the chart is of this run already."""
-        found = self._found.get(self._chosen) if self._chosen else None
-        known = self.charted is not None and self.charted[0] == self._chosen
-        if found is not None and not known and not (found.summary and found.summary.damaged):
-            self._read(found)
+                self._take(found, summarize_run(found.path))
 
     def _read_all(self) -> None:
         while not self._stop.is_set() and not self._again.is_set():
@@ -202,11 +178,7 @@ class RunScanner(Generic[T]):
         return found.size, found.at, None if finished else holder(found.path)
 
     def _read(self, found: ListedRun) -> None:
-        def chart(state: RunState) -> None:
-            self.charted = found.path, self._chart(state)
-
-        chosen = found.path == self._chosen
-        summary = summarize_run(found.path, chart if chosen else None)
+        summary = summarize_run(found.path)
         self.unread -= found.summary is None
         found.summary = summary
         found.read = self._print(found)

@@ -239,17 +239,12 @@ def find_runs(folder: Path) -> Iterator[Path]:
         below[:] = [] if deep else sorted(name for name in below if not name.startswith("."))
 
 
-def summarize_run(run: Path, seen: Callable[[RunState], None] | None = None) -> RunSummary:
-    """Return the summary of a run; an unreadable run is damaged, with the reason.
-
-    `seen` gets the state that the summary is made of.
-    """
+def summarize_run(run: Path) -> RunSummary:
+    """Return the summary of a run; an unreadable run is damaged, with the reason."""
     try:
         state = read_state(run)
     except StoreError as error:
         return RunSummary(path=str(run), damaged=str(error))
-    if seen is not None:
-        seen(state)
     return summary_of(str(run), state, None if state.finished else holder(run))
 
 

@@ -226,7 +226,7 @@ async def test_a_folder_of_runs_that_goes_and_comes_back_is_followed(tmp_path: P
     folder, away = tmp_path / "runs", tmp_path / "away"
     (folder / "one").mkdir(parents=True)
     (folder / "one" / "events.jsonl").write_text("nothing yet\n")
-    catalogue = RunScanner(folder, str)
+    catalogue = RunScanner(folder)
 
     async def until(true: object) -> None:
         assert callable(true)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import shutil
-import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,7 +28,6 @@ from akg_tui.tui.screens.new_run import ChooseStart
 from akg_tui.tui.screens.runs import Runs
 from akg_tui.view.controls.preferences import Preferences
 from akg_tui.view.glyphs import spark
-from akg_tui.view.run_chart import AttemptSeries, Plot
 from akg_tui.view.run_rows import age, last_part
 from akg_tui.view.spans import plain
 from tests.engine.fake_judge import FakeJudge
@@ -59,49 +57,6 @@ async def test_every_run_is_listed_and_bad_ones_say_what_is_wrong(folder: Path) 
         assert isinstance(stage.app.screen, Runs)
         await stage.at("runs/open")
         assert "r resumes it" in stage.text()
-
-
-async def test_the_run_under_the_cursor_has_its_chart_in_the_rows_below_the_list(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plot, threads = AttemptSeries.plot, set()
-
-    def noted(*given: object) -> Plot:
-        threads.add(threading.current_thread().name)
-        return plot(*given)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(AttemptSeries, "plot", noted)
-    async with listed(folder, (80, 24)) as stage:
-        await stage.at("runs/open")
-        await stage.until(lambda: stage.runs.chart.view is not None)
-        rows = stage.text().split("\n")
-        assert any("┤━" in row for row in rows)
-        assert "4 runs" in rows[0]
-        assert any("r resumes it" in row for row in rows)
-        shown = stage.runs.shown
-        at = next(n for n, run in enumerate(shown) if run.summary and run.summary.finished)
-        stage.runs.move_to(at)
-        assert stage.runs.chart.view is None, "it is not the chart of the run that was left"
-        await stage.until(lambda: stage.runs.chart.view is not None)
-        assert (stage.runs.catalogue.charted or ("",))[0] == shown[at].path
-        assert threads == {"catalogue"}, "no journal is read in the thread of the screen"
-        await stage.at("foreign")
-        assert not stage.runs.chart.display
-        await stage.pilot.resize_terminal(80, 18)
-        await stage.at("runs/open")
-        assert not stage.runs.chart.display, "a short screen gives all its rows to the list"
-
-
-async def test_a_run_that_grows_has_its_chart_drawn_again(folder: Path) -> None:
-    async with listed(folder) as stage:
-        await stage.at("runs/open")
-        await stage.until(lambda: stage.runs.chart.view is not None)
-        before = stage.runs.chart.view
-        (here,) = (r.path for r in stage.runs.shown if "runs/open" in r.name)
-        (over,) = (r.path for r in stage.runs.shown if r.summary and r.summary.finished)
-        shutil.copy(over / "events.jsonl", here / "events.jsonl")
-        stage.runs.catalogue.refresh()
-        await stage.until(lambda: stage.runs.chart.view is not before)
 
 
 async def test_words_filter_and_a_key_sorts(folder: Path) -> None:

@@ -31,7 +31,7 @@ from akg_tui.tui.screens.new_run import ChooseStart
 from akg_tui.tui.screens.run_screen import RunScreen
 from akg_tui.tui.textual_internals import OPENING
 from akg_tui.tui.widgets.line_view import LineView
-from akg_tui.tui.widgets.painted import Painted, Rows
+from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
 from akg_tui.view.controls import keymap
 from akg_tui.view.controls.command_registry import Where, at, footer, way_to
@@ -44,16 +44,9 @@ from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import BLANK, Line, fit, line, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from akg_tui.core.state import RunState
     from akg_tui.engine.run_scanner import ListedRun
-    from akg_tui.view.run_chart import Plot
 
 _FRAME = 2  # columns of the frame of the details
-_OTHER_ROWS = 8  # rows of heads, details and footer
-LEAST_CHART = 8  # rows of a chart that can be read
-ROWS_TO_SHARE = 30  # rows from which on a long list leaves some to the chart
 SETTLE_S = 0.3  # shortest time between two automatic sorts of the list
 
 
@@ -85,25 +78,6 @@ class RunsView(LineView):
         self.bring(range(row, row + 1))
 
 
-class RunChart(Painted["Plot | None"]):
-    """The chart of the run under the cursor, in the rows that the list leaves free."""
-
-    def paint(self, view: Plot | None, width: int, height: int) -> Sequence[Line]:
-        if view is None:
-            return [line((tr("it is being read"), "muted"))]
-        from akg_tui.view.run_chart import draw  # the first frame does not need it
-
-        return draw(view, width, height)
-
-
-def _plot(state: RunState) -> Plot:
-    from akg_tui.view.run_chart import AttemptSeries  # the first frame does not need it
-
-    series = AttemptSeries()
-    series.read(state)
-    return series.plot(state, None)
-
-
 class Runs(RunScreen):
     """The list of the runs below `folder`, with a filter and a cursor."""
 
@@ -113,7 +87,7 @@ class Runs(RunScreen):
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self.folder = folder
-        self.catalogue = RunScanner(folder, _plot)
+        self.catalogue = RunScanner(folder)
         self.shown: list[ListedRun] = []
         self.cursor = 0
         self._at: Path | None = None
@@ -122,13 +96,12 @@ class Runs(RunScreen):
         self._carried = False  # the last sort moved the cursor with its run
         self.top = Rows("top")
         self.view = RunsView("runs")
-        self.chart = RunChart("chart", None)
         self.detail = Rows("about")
         self.filter = OneLine("filter", "")
         self.reword()
 
     def compose(self) -> ComposeResult:
-        yield from (self.top, self.view, self.chart, self.detail, self.filter, self.footer)
+        yield from (self.top, self.view, self.detail, self.filter, self.footer)
 
     def on_mount(self) -> None:
         self.catalogue.start()
@@ -178,27 +151,10 @@ class Runs(RunScreen):
                 self._carried = False
                 self.view.show_row(self.cursor)
             self._tell(now)
-        charted = self._chart()
         top = self.view.scroll_offset.y
-        self.catalogue.want([run.path for run in self.shown[top : top + self.view.page]], charted)
+        self.catalogue.want([run.path for run in self.shown[top : top + self.view.page]])
         empty = self.catalogue.searched and not self.catalogue.many
         self.footer.pull(footer("runs", None, empty=empty), now)
-
-    def _chart(self) -> Path | None:
-        """Show the chart of the run under the cursor where there is room; return that run."""
-        rows = self.size.height - _OTHER_ROWS
-        shared = rows * 2 // 5 if rows >= ROWS_TO_SHARE else 0
-        height = max(shared, rows - len(self.shown) - 1)
-        here = self.here
-        damaged = here is not None and here.summary is not None and bool(here.summary.damaged)
-        if here is None or damaged or height < LEAST_CHART:
-            self.chart.display = False
-            return None
-        self.chart.display = True
-        self.chart.styles.height = height
-        charted = self.catalogue.charted
-        self.chart.show(charted[1] if charted and charted[0] == here.path else None)
-        return here.path
 
     def _order(self) -> None:
         version, at = self._ordered
