@@ -67,23 +67,6 @@ async def test_a_limit_is_changed_from_its_row_and_a_switch_is_turned_there() ->
         assert "OR: any goal ends the run" in stage.text()
 
 
-async def test_the_panel_is_used_with_the_mouse() -> None:
-    async with on_stage(at_work()) as stage:
-        await stage.press("P")
-        panel = stage.app.screen
-        assert isinstance(panel, PolicyPanel)
-        await stage.pilot.click("#policy", offset=(10, 3))
-        await stage.pull()
-        assert "▸ tokens" in stage.text()
-        await stage.pilot.click("#policy", offset=(10, 3))
-        await stage.pull()
-        assert isinstance(stage.app.screen, CommandLine)
-        await stage.press("escape", "P")
-        await stage.pilot.click(offset=(1, 1))
-        await stage.pull()
-        assert stage.app.screen is stage.deck
-
-
 def test_the_header_tells_the_tokens_of_how_many() -> None:
     handle = at_work()
     shown = "".join(text for text, _ in header(handle.state, handle.now, 200))

@@ -10,7 +10,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.events import Click
 from textual.screen import ModalScreen
 
 from akg_tui.tui.screens.run_screen import Workbench
@@ -80,17 +79,3 @@ class PolicyPanel(ModalScreen[str], DimmingScreen[str]):
 
     def action_more(self) -> None:
         self.dismiss("more 20")
-
-    async def on_click(self, event: Click) -> None:
-        """Mark the clicked row; a click on the marked row changes it, one outside leaves."""
-        if not self.rows.region.contains_point(event.screen_offset):
-            self.dismiss("")
-            return
-        snapshot = self._workbench.snapshot()
-        row = event.screen_y - self.rows.content_region.y
-        if 0 <= row < len(settings(snapshot.state, snapshot.now)):
-            if row == self._marked:
-                await self.action_change()
-            else:
-                self._marked = row
-                self._show()

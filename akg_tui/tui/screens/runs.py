@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Click
-from textual.geometry import Offset
 
 from akg_tui.core.sanitize import one_line
 from akg_tui.engine.attach import NotAttached, ask_to_detach
@@ -33,9 +32,7 @@ from akg_tui.tui.textual_internals import OPENING
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.tui.widgets.painted import Rows
 from akg_tui.tui.widgets.text_line import OneLine
-from akg_tui.view.controls import keymap
-from akg_tui.view.controls.command_registry import Where, at, footer, way_to
-from akg_tui.view.controls.key_hits import key_at
+from akg_tui.view.controls.command_registry import Where, footer, way_to
 from akg_tui.view.controls.preferences import SORTS
 from akg_tui.view.formatting import count
 from akg_tui.view.language import retold, tr, tr_in
@@ -215,23 +212,11 @@ class Runs(RunScreen):
             empty = [line((tr("There is no run here yet."), "text"))]
         self.detail.show(tuple(fit(each, max(1, room - _FRAME)) for each in empty))
 
-    async def on_click(self, event: Click) -> None:
-        """A double click opens a run; a click calls what the first screen offers."""
-        region = self.view.content_region
-        if not region.contains_point(event.screen_offset):
-            return
-        if self.here is None:
-            await self._call_first(event.screen_offset - region.offset)
-        elif event.chain == 2:
+    def on_click(self, event: Click) -> None:
+        """A double click opens a run."""
+        inside = self.view.content_region.contains_point(event.screen_offset)
+        if event.chain == 2 and inside and self.here is not None:
             self.action_open()
-
-    async def _call_first(self, place: Offset) -> None:
-        """Call what was clicked on the first screen, by its key."""
-        if place.y < len(self.view.rows):
-            key, _ = key_at(self.view.rows[place.y], place.x)
-            here = [c for c in at("runs") if c.keys_now and keymap.shown(c.keys_now[0]) == key]
-            if key and here:
-                await self.workbench.carry_out(here[0])
 
     def move(self, step: int) -> None:
         self.move_to(self.cursor + step)
