@@ -123,11 +123,8 @@ class Entry(msgspec.Struct):
 class AgentLog:
     """The log of one run, wrapped at `room` columns. Reads at most `MAX_ENTRIES` records at once.
 
-    Entries are numbered from 0 and keep their numbers. A subclass that has more of a tool call than
-    the journal holds overrides `whole`.
+    Entries are numbered from 0 and keep their numbers.
     """
-
-    output_lines = MAX_OUTPUT_LINES
 
     def __init__(self, room: int = 40) -> None:
         self._room = room
@@ -186,14 +183,10 @@ class AgentLog:
         if room == self._room:
             return False
         self._room = room
-        self.again()
-        return True
-
-    def again(self) -> None:
-        """Wrap all entries again, as after the text of an unfolded entry changed."""
-        parts = [entry.rows(self._room) for entry in self._entries]
+        parts = [entry.rows(room) for entry in self._entries]
         self._starts = [0, *accumulate(map(len, parts))][:-1]
         self._rows = [row for rows in parts for row in rows]
+        return True
 
     def at(self, row: int) -> int | None:
         """Return the number of the entry at a row; None outside the rows."""
@@ -256,7 +249,7 @@ class AgentLog:
         told = self.call_told(call) if call else one_line(event.tool)
         edit, self._edit = ("", self._edit) if event.source else (self._edit, "")
         who: Line = (source(event.source),) if event.source else ()
-        more = partial(self._in_full, call, event)
+        more = partial(self.in_full, call, event)
         if event.status == "success":
             # A question is put, and its answer is an event of its own.
             how = tr_in("question", "asked") if event.tool == "ask_user" else tr("ok")
@@ -277,14 +270,21 @@ class AgentLog:
         """Return the size of a successful answer as text; empty unless a subclass adds it."""
         return ""
 
-    def _in_full(self, call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
-        return _call_in_full(*self.whole(call, answer), self.output_lines)
-
-    def whole(
-        self, call: ev.ToolCalled | None, answer: ev.ToolAnswered
-    ) -> tuple[ev.ToolCalled | None, ev.ToolAnswered]:
-        """Return the most complete call and answer available; called at each unfolding."""
-        return call, answer
+    def in_full(self, call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
+        """Return a call, its arguments and its answer, each text cut to `MAX_OUTPUT_LINES`."""
+        entry: Paragraphs = [((), f"{one_line(answer.tool)} {answer.status}", "log.tool")]
+        indent: Line = (("  ", "text"),)
+        for name, value in (call.arguments if call else {}).items():
+            text = value if isinstance(value, str) else _json(value)
+            first, *rest = _some_lines(text, MAX_OUTPUT_LINES)
+            entry.append(((*indent, (f"{one_line(name)} ", "muted")), first, "text"))
+            entry += [(indent, each, "text") for each in rest]
+        for text, role in ((answer.error_information, "log.error"), (answer.output, "muted")):
+            if text.strip():
+                entry.append((indent, tr("answer"), "faint"))
+                lines = _some_lines(trimmed(text), MAX_OUTPUT_LINES)
+                entry += [(indent, each, role) for each in lines]
+        return entry
 
 
 def _reply(event: ev.ModelReplied) -> Entry | None:
@@ -310,22 +310,6 @@ def _by(name: str, told: Paragraphs) -> Paragraphs:
         return told
     (lead, text, role), *rest = told
     return [((source(name), *lead), text, role), *rest]
-
-
-def _call_in_full(call: ev.ToolCalled | None, answer: ev.ToolAnswered, most: int) -> Paragraphs:
-    """Return a tool call, its arguments and its answer, each text cut to `most` lines."""
-    entry: Paragraphs = [((), f"{one_line(answer.tool)} {answer.status}", "log.tool")]
-    indent: Line = (("  ", "text"),)
-    for name, value in (call.arguments if call else {}).items():
-        text = value if isinstance(value, str) else _json(value)
-        first, *rest = _some_lines(text, most)
-        entry.append(((*indent, (f"{one_line(name)} ", "muted")), first, "text"))
-        entry += [(indent, each, "text") for each in rest]
-    for text, role in ((answer.error_information, "log.error"), (answer.output, "muted")):
-        if text.strip():
-            entry.append((indent, tr("answer"), "faint"))
-            entry += [(indent, each, role) for each in _some_lines(trimmed(text), most)]
-    return entry
 
 
 def _json(value: object) -> str:

@@ -28,8 +28,7 @@ MOST = 500  # records read by one call, so that a call never blocks the screen
 class Agent:
     """One agent, with its records from index `first` up to, not including, index `last`.
 
-    `trace` is the folder of the agent's whole conversation; `unread` counts the user's messages
-    that wait for the agent's next request.
+    `unread` counts the user's messages that wait for the agent's next request.
     """
 
     name: str
@@ -45,8 +44,6 @@ class Agent:
     first: int = 0
     last: int | None = None
     visit: bool = False  # a visit to a phase, which no tool call started
-    prompt: str = ""
-    trace: str = ""
     unread: int = 0
     stopping: bool = False
 
@@ -143,14 +140,14 @@ class AgentList:
             agent.stopping = agent.stopping or isinstance(event, ev.SubagentStopped)
 
     def _started(self, event: ev.SubagentStarted, at: float, index: int) -> None:
-        about = {"prompt": event.prompt, "trace": event.trace, "visit": not event.call}
-        if self._diagnosing and not event.call and not self._diagnosis.ident:
-            self._diagnosis.__dict__.update(about, ident=event.subagent)
+        visit = not event.call
+        if self._diagnosing and visit and not self._diagnosis.ident:
+            self._diagnosis.ident = event.subagent
             return
         name = f"{event.subagent} {event.agent}"
-        agent = Agent(name, "", "working", at, ident=event.subagent, first=index)
-        agent.__dict__.update(about, line=event.prompt[:LINE_CHARS])
-        if self._diagnosing and not event.call:
+        agent = Agent(name, "", "working", at, ident=event.subagent, first=index, visit=visit)
+        agent.line = event.prompt[:LINE_CHARS]
+        if self._diagnosing and visit:
             self._diagnosis = agent  # a later agent of the visit
         self._add(agent)
 

@@ -1,29 +1,25 @@
 """The log of one subagent: its records among those of the run, as entries without its name.
 
-The journal cuts long tool output; where the subagent's transcript on disk was read, an unfolded
-call shows the whole text of the transcript. Does no I/O itself.
+No I/O.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Protocol
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
-from akg_tui.view.agent_log import AgentLog, Entry, Paragraphs, call_words, paragraphs, tell
+from akg_tui.view.agent_log import AgentLog, Entry, Paragraphs, call_words, tell
 from akg_tui.view.agent_rows import MOST, Agent, cost_of, head_of
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, fit, line, width
 
-MAX_PROMPT_LINES = 400
 ARGUMENT_CHARS, CALL_CHARS = 40, 100
 JOURNALED_OUTPUT = 2_000  # characters of an answer that the journal holds
 
@@ -36,17 +32,6 @@ _OF_A_VISIT = (
     ev.CallRefused,
     ev.TurnInterrupted,
 )
-
-
-class Conversation(Protocol):
-    """The transcript of a subagent on disk (`akg_tui.agent.tools.call_record.TranscriptTail`)."""
-
-    @property
-    def prompt(self) -> str: ...
-
-    def arguments(self, call: str) -> dict[str, object] | None: ...
-
-    def answer(self, call: str) -> tuple[str, str] | None: ...
 
 
 class SubagentRecords:
@@ -109,26 +94,16 @@ def _own(record: ev.Record, agent: Agent) -> ev.Record | None:
 
 
 class SubagentLog(AgentLog):
-    """The log of one subagent. `known` returns its transcript on disk, or None if not read yet."""
+    """The log of one subagent. Says of an answer that the journal cuts where the whole is."""
 
-    output_lines = 5_000
-
-    def __init__(
-        self, room: int = 40, known: Callable[[], Conversation | None] = lambda: None
-    ) -> None:
-        super().__init__(room)
-        self._known = known
-
-    @property
-    def unfolded(self) -> bool:
-        """Whether any entry is unfolded."""
-        return any(entry.unfolded for entry in self._entries)
+    _trace = "trace"
 
     def _entry(self, event: ev.AnyEvent) -> Entry | None:
         match event:
-            case ev.SubagentStarted(prompt=prompt):
-                brief: Paragraphs = [(_asked_lead(), one_line(prompt) or tr("(no prompt)"), "text")]
-                return Entry(brief, partial(self._asked, brief))
+            case ev.SubagentStarted(prompt=prompt, trace=trace):
+                self._trace = trace or self._trace
+                lead: Line = ((f"{tr('asked')} ", "log.you"),)
+                return Entry([(lead, one_line(prompt) or tr("(no prompt)"), "text")])
             case ev.SubagentHinted(text=text):
                 return Entry(_you(one_line(text)))
             case ev.SubagentStopped(reason=reason):
@@ -148,33 +123,12 @@ class SubagentLog(AgentLog):
         more = "+" if len(answer.output) >= JOURNALED_OUTPUT else ""
         return f", {formatting.count(many, 'line')}{more}" if many > 1 else ""
 
-    def _asked(self, brief: Paragraphs) -> Paragraphs:
-        known = self._known()
-        if known is None or not known.prompt.strip():
-            return brief
-        told = paragraphs(known.prompt, "text", most=MAX_PROMPT_LINES)
-        return [(_asked_lead(), *told[0][1:]), *told[1:]]
-
-    def whole(
-        self, call: ev.ToolCalled | None, answer: ev.ToolAnswered
-    ) -> tuple[ev.ToolCalled | None, ev.ToolAnswered]:
-        ident = answer.call.partition("/")[2] or answer.call
-        known = self._known()
-        found = known.answer(ident) if known is not None else None
-        if known is None or found is None:
-            if len(answer.output) >= JOURNALED_OUTPUT:
-                cut = tr("(cut here: the rest is not at hand)")
-                answer = replace(answer, output=f"{answer.output}\n{cut}")
-            return call, answer
-        output, why = found
-        given = known.arguments(ident)
-        if call is not None and given is not None:
-            call = replace(call, arguments=given)
-        return call, replace(answer, output=output, error_information=why)
-
-
-def _asked_lead() -> Line:
-    return ((f"{tr('asked')} ", "log.you"),)
+    def in_full(self, call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
+        told = super().in_full(call, answer)
+        if len(answer.output) >= JOURNALED_OUTPUT:
+            more = tr("(cut here: {folder} has the rest)", folder=one_line(self._trace))
+            told.append(((("  ", "text"),), more, "faint"))
+        return told
 
 
 def _you(text: str) -> Paragraphs:

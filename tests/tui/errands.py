@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.core.sanitize import Said
@@ -75,9 +72,9 @@ def ends(handle: FakeHandle, name: str, *, status: str = "done", reason: str = "
         handle.tell(ev.ToolAnswered(call=one.call, tool="task", status="success", output="done"))
 
 
-def at_work(path: str = "/tasks/row_softmax/runs/20231114-2213-row-softmax") -> FakeHandle:
+def at_work() -> FakeHandle:
     """A run in its second plan: s1 is done, s2 works, s3 has only just begun."""
-    handle = FakeHandle(path=path).to_phase(Phase.PLAN, settled=6)
+    handle = FakeHandle().to_phase(Phase.PLAN, settled=6)
     handle.live.show(Said("{name} is at work", name="lab"))
     text = "Before I plan I send for two readers."
     handle.tell(ev.ModelReplied(phase=Phase.PLAN, model="lab", text=text, tool_calls=3))
@@ -95,20 +92,3 @@ def at_work(path: str = "/tasks/row_softmax/runs/20231114-2213-row-softmax") -> 
     begin(handle, "s3", "How wide is a row in the hidden shapes?", call="c903")
     handle.live.subagents.write("s3", "The shapes are in the reference, so I read")
     return handle
-
-
-def transcript(folder: Path, trace: str, prompt: str, answers: dict[str, str]) -> None:
-    """A conversation on disk, as a subagent leaves it."""
-    place = folder / trace
-    place.mkdir(parents=True)
-    calls = [{"id": call, "tool": "read_kernel", "arguments": {}} for call in answers]
-    results = [
-        {"id": call, "status": "success", "output": output, "error_information": ""}
-        for call, output in answers.items()
-    ]
-    lines = [
-        {"role": "user", "text": prompt},
-        {"role": "assistant", "text": "I look.", "calls": calls},
-        {"role": "tools", "results": results},
-    ]
-    (place / "messages.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in lines))

@@ -30,14 +30,13 @@ if TYPE_CHECKING:
 @dataclass
 class Shared:
     """What the panes of a deck share: texts and colours of kernels, evidence on them, and the
-    agents. `folder` returns the run's folder. Of a kernel in several files `file` is the position
-    of the one that is shown; `picked` is the key of the agent that is looked at.
+    agents. Of a kernel in several files `file` is the position of the one that is shown; `picked`
+    is the key of the agent that is looked at.
     """
 
     colours: Colours
     texts: Texts
     evidence: EvidenceReader
-    folder: Callable[[], str]
     agents: AgentList = field(default_factory=AgentList)
     picked: str = ""
     file: int = 0

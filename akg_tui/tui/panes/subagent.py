@@ -1,15 +1,8 @@
-"""The log of one subagent, with the text that it is writing now.
-
-The log's pane over the records of one subagent. A thread reads its conversation on disk; an
-unfolded call or prompt shows the text read there.
-"""
+"""The log of one subagent, with the text that it is writing now."""
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as with_fields
 from textual.content import Content
@@ -23,10 +16,7 @@ from akg_tui.view.agent_rows import Agent
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
 from akg_tui.view.spans import fit, line, plain
-from akg_tui.view.subagent_log import Conversation, SubagentLog, SubagentRecords, title_of
-
-if TYPE_CHECKING:
-    from akg_tui.agent.tools.call_record import TranscriptTail
+from akg_tui.view.subagent_log import SubagentLog, SubagentRecords, title_of
 
 
 class SubagentPane(LogPane):
@@ -35,13 +25,10 @@ class SubagentPane(LogPane):
     TITLE = ""
 
     def __init__(self, name: str, shared: Shared) -> None:
-        self._tail: TranscriptTail | None = None
         self.key = ""
         super().__init__(name, shared)
         self.rekey()
         self._part = SubagentRecords()
-        self._loading = False
-        self._loaded_at = -1
         self._began = False
 
     def rekey(self) -> None:
@@ -50,7 +37,7 @@ class SubagentPane(LogPane):
     def _show(self, key: str) -> None:
         """Show another subagent."""
         self.key = key
-        self._part, self._tail, self._loaded_at = SubagentRecords(), None, -1
+        self._part = SubagentRecords()
         self._began = False
         self._restart(past=self._past)
         self.follow = self.follows
@@ -62,10 +49,7 @@ class SubagentPane(LogPane):
         return self._shared.agents.find(self.key)
 
     def begin(self, room: int) -> AgentLog:
-        return SubagentLog(room, self._conversation)
-
-    def _conversation(self) -> Conversation | None:
-        return self._tail
+        return SubagentLog(room)
 
     def pull(self, snapshot: RunSnapshot) -> None:
         if self._shared.picked in ("", self._shared.agents.main.key):
@@ -90,8 +74,6 @@ class SubagentPane(LogPane):
         if not self._began and agent is not None:
             self._began = True
             self.set_follow(at_work)  # the log of an ended subagent is read from its beginning
-        if agent is not None and len(records) != self._loaded_at:
-            self._load(agent, len(records))
         super().pull(own)
         if agent is None:
             gone = tr("this subagent has not begun at the moment that is looked at")
@@ -101,35 +83,6 @@ class SubagentPane(LogPane):
 
     def told_in(self, snapshot: RunSnapshot) -> str:
         return ""  # the stream of a subagent holds only incomplete text
-
-    def _load(self, agent: Agent, seen: int) -> None:
-        """Read more of the conversation, which has grown at the latest with the `seen` records."""
-        if self._loading or not self.is_mounted:
-            return  # at a later pull
-        self._loaded_at = seen
-        if self._tail is None and agent.trace:
-            from akg_tui.agent.tools.call_record import TranscriptTail
-
-            self._tail = TranscriptTail(Path(self._shared.folder()), agent.trace)
-        if self._tail is not None:
-            self._loading = True
-            self.run_worker(self._read_on(self._tail), name="read a conversation")
-
-    async def _read_on(self, tail: TranscriptTail) -> None:
-        """Read the file in a thread; draw again if an unfolded entry may have changed."""
-        try:
-            news = await asyncio.to_thread(tail.more)
-        finally:
-            self._loading = False
-        agent_log = self.agent_log
-        if (
-            news
-            and tail is self._tail
-            and isinstance(agent_log, SubagentLog)
-            and agent_log.unfolded
-        ):
-            agent_log.again()
-            self.forget()
 
     def _tell_follow(self) -> None:
         agent = self.agent

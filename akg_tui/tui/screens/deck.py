@@ -78,7 +78,7 @@ class Deck(AnsweringScreen):
         self.active = "source"
         self.zoomed = False
         reader = EvidenceReader(self._find_out, self._run_folder, self._found_out)
-        self.shared = Shared(Colours(), Texts(), reader, self._run_folder)
+        self.shared = Shared(Colours(), Texts(), reader)
         self.header = Header("header")
         self.rail = Rail("rail")
         self.timeline = Timeline()
