@@ -140,25 +140,6 @@ async def test_a_message_goes_to_the_subagent_that_is_looked_at() -> None:
         assert "unread" not in stage.text()
 
 
-async def test_what_was_written_to_each_subagent_waits_for_it() -> None:
-    async with on_stage(at_work()) as stage:
-        line = stage.deck.prompt
-        await stage.press("i", *"all of you", "escape")
-        await pick(stage, "s2", "enter", "m", *"only the", "escape")
-        await stage.press("greater_than_sign", "m")
-        assert (subagent(stage).key, line.value) == ("s3", "")
-        await stage.press(*"count them", "escape", "slash", *"rows", "escape", "m", "enter")
-        assert stage.handle.sent[-1] == cmd.HintSubagent("s3", "count them")
-        await stage.press("m")
-        assert line.value == "", "what was sent is no draft any more"
-        await stage.press("escape", "less_than_sign", "m")
-        assert line.value == "only the"
-        await stage.press("home", "ctrl+k", "enter", "m")
-        assert line.value == "", "a line emptied and sent forgets it"
-        await stage.press("escape", "i")
-        assert stage.deck.hint.value == "all of you"
-
-
 async def test_words_to_a_subagent_that_has_ended_are_kept() -> None:
     async with on_stage(at_work()) as stage:
         await pick(stage, "s2", "m", *"too late")

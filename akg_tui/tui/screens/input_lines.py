@@ -179,15 +179,13 @@ class InputScreen(RunScreen):
             self._finding.end()
             self._finding = None
 
-    def ask_for(
-        self, what: str, value: str, take: Callable[[str], bool | None], about: str = ""
-    ) -> None:
+    def ask_for(self, what: str, value: str, take: Callable[[str], bool | None]) -> None:
         """Ask for a line. Enter calls `take` with the text; if that returns False, the line stays
-        open for correction. Unsent text is kept as a draft under the name `about`.
+        open for correction.
         """
         self._finding = None
         self._answered = take
-        self.prompt.open(tr("{what}, esc leaves", what=what), value, about)
+        self.prompt.open(tr("{what}, esc leaves", what=what), value)
 
     def _take_answer(self, text: str) -> None:
         finding = self._finding
@@ -198,9 +196,7 @@ class InputScreen(RunScreen):
         if finding is None and take is not None and take(text) is False:
             self._answered = take
             return
-        self.prompt.value = ""  # accepted text is no draft
-        if self._answered is None:  # else `take` has asked for another line
-            self.on_one_line_left()
+        self.on_one_line_left()
         if finding is not None:
             self.say(finding.to_line(text))
 

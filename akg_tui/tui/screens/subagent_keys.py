@@ -72,7 +72,7 @@ class SubagentKeys:
             return self._deck.workbench.steer(cmd.HintSubagent(name, text), sent)
 
         asks = tr("a message to {who} alone: enter sends it", who=who)
-        self._deck.ask_for(asks, "", send, about=agent.key)
+        self._deck.ask_for(asks, "", send)
 
     def _stop(self, agent: Agent) -> None:
         who, name = one_line(agent.name), agent.ident

@@ -15,8 +15,7 @@ MOST = 2_000
 
 
 class OneLine(Input):
-    """Hidden until opened. Typed text survives an escape. A line that serves several purposes,
-    each with a name, keeps a draft for each name.
+    """Hidden until opened. Typed text survives an escape.
 
     A paste of many lines becomes one line of at most `MOST` characters, and is not sent.
     """
@@ -45,8 +44,6 @@ class OneLine(Input):
             id=name, placeholder=placeholder, compact=True, max_length=MOST, select_on_focus=False
         )
         self.display = False
-        self._drafts: dict[str, str] = {}
-        self._about = ""
 
     def on_paste(self, event: Paste) -> None:
         event.stop()
@@ -57,20 +54,10 @@ class OneLine(Input):
             self.post_message(self.Cut())
         self.replace(text[:room], *self.selection)
 
-    def open(
-        self, placeholder: str | None = None, value: str | None = None, about: str = ""
-    ) -> None:
-        """Show the line and focus it; `value` replaces the draft.
-
-        If a draft with the name `about` exists, the line shows that draft, even after uses of the
-        line for other names.
-        """
-        self._keep_draft()
-        self._about = about
+    def open(self, placeholder: str | None = None, value: str | None = None) -> None:
+        """Show the line and focus it; `value` replaces the draft."""
         if placeholder is not None:
             self.placeholder = placeholder
-        if about:
-            value = self._drafts.get(about, value or "")
         if value is not None:
             self.value = value
             self.cursor_position = len(value)
@@ -78,12 +65,7 @@ class OneLine(Input):
         self.screen.set_focus(self)  # at once: the next key may have arrived already
 
     def close(self) -> None:
-        self._keep_draft()
         self.display = False
-
-    def _keep_draft(self) -> None:
-        if self.display and self._about:
-            self._drafts[self._about] = self.value
 
     def action_leave(self) -> None:
         self.close()
