@@ -49,12 +49,6 @@ def test_a_keymap_that_is_written_out_is_read_back_the_same(tmp_path: Path) -> N
     assert dict(again.keys) == {command.id: command.keys_now for command in COMMANDS}
 
 
-def test_a_keymap_of_an_earlier_version_still_names_the_pane_that_was_called_limits() -> None:
-    mine('[keys]\n"pane.limits" = "f7"\n')
-    assert put_on("mine") == []
-    assert km.keys_of("pane.roofline", ()) == ("f7",)
-
-
 @pytest.mark.parametrize(
     ("written", "chord", "shown"),
     [

@@ -168,10 +168,10 @@ async def test_brackets_go_from_change_to_change_and_around() -> None:
 
 async def test_a_line_is_gone_to_by_its_number() -> None:
     async with on_stage(long_kernel()) as stage:
-        await stage.press("2", "l", *"120", "enter")
+        await stage.press("2", "slash", *":120", "enter")
         assert "line_120 = 120" in stage.text()
         assert "line 120" in stage.text()
-        await stage.press("l", *"x", "enter")
+        await stage.press("slash", *":x", "enter")
         assert "is not the number of a line" in stage.text()
 
 

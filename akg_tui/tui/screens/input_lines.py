@@ -47,7 +47,7 @@ class Search:
         return self._told()
 
     def to_line(self, text: str) -> str:
-        """Go to the line that ``:120`` or ``120`` names; return a message."""
+        """Go to the line that ``:120`` names; return a message."""
         digits = text.lstrip(":").strip()
         if not digits.isdecimal():
             return tr("{text} is not the number of a line", text=repr(text))
@@ -210,12 +210,11 @@ class InputScreen(RunScreen):
         if self._finding is not None:
             self.tell(self._finding.step(event.step))
 
-    def action_find(self, begin: str = "") -> None:
+    def action_find(self) -> None:
         pane = self.panes[self.active]
         if not isinstance(pane, LineView):
             self.workbench.say_no_line(tr("there are no rows to search in this pane"))
             return
         self._answered = None
         self._finding = Search(pane)
-        what = tr("the number of a line") if begin else tr("find, or :120 for a line")
-        self.prompt.open(tr("{what}: enter goes on, esc leaves", what=what), begin)
+        self.prompt.open(tr("find, or :120 for a line: enter goes on, esc leaves"), "")

@@ -266,7 +266,6 @@ COMMANDS: tuple[Command, ...] = (
     _pane("pane.open", ("enter",), "unfold", "Unfold what is picked, or fold it again", "open"),
     _pane("pane.find", ("slash",), "find", "Find words in the pane; :120 goes to a line", "find",
           footed=True),
-    _pane("source.line", ("l",), "line", "Go to a line of the kernel by its number", "find(':')"),
     _pane("pane.forward", ("right_square_bracket",), "next change",
           "The next change in the kernel, the next reply in the log", "turn(1)"),
     _pane("pane.back", ("left_square_bracket",), "change before",

@@ -174,10 +174,6 @@ def fault(path: Path, *field: str) -> str:
     return fault_at(path, field[:-1], field[-1])
 
 
-RENAMED = {"pane.limits": "pane.roofline"}
-"""Ids of commands in keymaps of earlier versions, each with the present id."""
-
-
 def read_keys(
     path: Path, table: Mapping[str, object], known: Iterable[str]
 ) -> tuple[dict[str, tuple[str, ...]], list[str]]:
@@ -185,8 +181,7 @@ def read_keys(
     ids = set(known)
     keys: dict[str, tuple[str, ...]] = {}
     faults: list[str] = []
-    for name, value in table.items():
-        command = RENAMED.get(name, name)
+    for command, value in table.items():
         wanted = [value] if isinstance(value, str) else value
         why = ""
         if command not in ids:
@@ -199,7 +194,7 @@ def read_keys(
             except BadKey as error:
                 why = str(error)
         if why:
-            faults.append(fault(path, "keys", name, why))
+            faults.append(fault(path, "keys", command, why))
     return keys, faults
 
 
