@@ -247,13 +247,13 @@ async def test_without_subagents_the_keys_say_so() -> None:
         assert stage.deck.active == "log", "the main agent's own log"
 
 
-async def test_a_click_picks_an_agent_and_another_peeks() -> None:
+async def test_a_click_picks_an_agent_and_a_double_click_opens_its_log() -> None:
     async with on_stage(at_work(), (200, 60)) as stage:
         await stage.pilot.click("#agents", offset=(8, 3))
         await stage.pull()
         assert stage.deck.shared.picked == "s3"
         assert stage.deck.active == "agents"
-        await stage.pilot.click("#agents", offset=(8, 4))
+        await stage.pilot.click("#agents", offset=(8, 4), times=2)
         await stage.pull()
         assert stage.deck.active == "subagent"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from textual.content import Content
-from textual.events import Click
 from textual.message import Message
 
 from akg_tui.core.phases import AGENT_PHASES
@@ -17,13 +16,13 @@ from akg_tui.view.run_snapshot import RunSnapshot
 
 
 class AgentsPane(LineView, Pane):
-    """The arrow keys pick an agent; enter, or a second click, opens the log of the agent."""
+    """The arrow keys pick an agent; enter opens the log of the agent."""
 
     TITLE = Said("agents")
     picks = True
 
     class Chosen(Message):
-        """The picked agent was clicked, or entered."""
+        """The picked agent was entered."""
 
     def __init__(self, name: str, shared: Shared) -> None:
         super().__init__(name)
@@ -75,6 +74,9 @@ class AgentsPane(LineView, Pane):
         place = keys.index(picked) + step if picked in keys else newest
         self.choose(keys[min(len(keys) - 1, max(0, place))])
 
+    def pick_row(self, row: int) -> None:
+        self.choose(shown_order(self.agent_list)[row // ROWS_EACH].key)
+
     def choose(self, key: str) -> None:
         """Pick the agent with this key."""
         self._shared.picked = key
@@ -83,14 +85,3 @@ class AgentsPane(LineView, Pane):
     def enter(self) -> str:
         self.post_message(self.Chosen())
         return ""
-
-    def on_click(self, event: Click) -> None:
-        offset = event.get_content_offset(self)
-        agents = shown_order(self.agent_list)
-        place = (self.top + offset.y) // ROWS_EACH if offset is not None else len(agents)
-        if place >= len(agents):
-            return
-        again = agents[place].key == self._shared.picked
-        self.choose(agents[place].key)
-        if again:
-            self.post_message(self.Chosen())

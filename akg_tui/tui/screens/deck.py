@@ -362,8 +362,6 @@ class Deck(AnsweringScreen):
         if pane and event.chain == 2:
             widget = self.panes[pane]
             inside = widget.content_region.contains_point(event.screen_offset)
-            if widget is self._list and inside:
-                return  # its second click has opened the agent
             if isinstance(widget, LineView) and widget.picks and inside:
                 self.action_open()
             elif not (isinstance(widget, ChartPane) and inside):
