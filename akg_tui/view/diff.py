@@ -172,16 +172,7 @@ def _ends(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[int, int]:
 
 def _alike(one: tuple[str, ...], other: tuple[str, ...], most: int) -> int:
     """Return the number of equal lines from the beginning on, at most `most`."""
-    if one[:most] == other[:most]:
-        return most
-    low, high = 0, most  # the first `low` lines are equal, the first `high` are not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
+    return next((n for n in range(most) if one[n] != other[n]), most)
 
 
 def _between(
