@@ -22,6 +22,7 @@ from akg_tui.view.spans import Line, fit, line, width
 
 ARGUMENT_CHARS, CALL_CHARS = 40, 100
 JOURNALED_OUTPUT = 2_000  # characters of an answer that the journal holds
+WHOLE = "messages.jsonl"  # the conversation in the folder of a subagent
 
 # Events of a visit to a phase, shown in the log of a subagent that is a visit.
 _OF_A_VISIT = (
@@ -126,7 +127,7 @@ class SubagentLog(AgentLog):
     def in_full(self, call: ev.ToolCalled | None, answer: ev.ToolAnswered) -> Paragraphs:
         told = super().in_full(call, answer)
         if len(answer.output) >= JOURNALED_OUTPUT:
-            more = tr("(cut here: {folder} has the rest)", folder=one_line(self._trace))
+            more = tr("(cut here: {file} has the rest)", file=one_line(f"{self._trace}/{WHOLE}"))
             told.append(((("  ", "text"),), more, "faint"))
         return told
 
