@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from akg_tui.core import commands as cmd
 from akg_tui.core import effects as fx
 from akg_tui.core.events import Purpose
-from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval, Measurement, Outcome
 from akg_tui.core.state import RunState
 from akg_tui.core.summary import best_of
@@ -103,12 +102,12 @@ def test_a_ratio_that_is_not_proved_is_marked_on_every_surface_and_the_proved_on
     page = render_page(report)
     attempt = state.attempts[state.best.attempt]
     table = AttemptRows(state, 160)
-    side = side_of(state, attempt, lambda _: KernelFiles({"kernel.py": ""}))
+    side = side_of(state, attempt)[1:]
     shown = {
         "header": plain(header(state, state.last_at, 200)),
         "status": plain(status(state, "", None, state.last_at, 200)),
         "attempt": plain(table[len(table) - 1]),
-        "side of a comparison": "\n".join(plain(row) for row in side.about),
+        "side of a comparison": "\n".join(map(plain, side)),
         "narrow header": plain(header(state, state.last_at, 80)),
         "run row": plain(row_of(listed, 0.0, 120)),
         "run list": summary.line(),

@@ -148,9 +148,7 @@ class TimeTravel:
         sides = min(left, right), max(left, right, 1)
         # The deck's colours: a syntax tree of the comparison's own, of 20,000 lines, would stop
         # the screen for 14 ms when it is freed.
-        self._app.push_screen(
-            Rounds(now, *sides, colours=deck.shared.colours, texts=deck.shared.texts)
-        )
+        self._app.push_screen(Rounds(now, *sides, deck.shared.colours))
 
     def action_undo(self) -> None:
         """Undo the last KEEP, after a question; or take a queued undo back."""

@@ -6,6 +6,7 @@ No I/O. A row is built when it is drawn, so that a long file opens without delay
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -139,9 +140,15 @@ class CodeRows(OnDemand[Line]):
         self._digits = max(3, len(str(last)))
         gutter = self._digits + 4 + (self._digits + 1 if both else 0)
         self.gutter = gutter
+        self._widest = widest
+
+    @cached_property
+    def columns(self) -> int:
+        """The columns of the longest row."""
+        widest = self._widest
         if widest is None:
-            widest = max((columns_of(row.text) for row in compared), default=0)
-        self.columns = gutter + widest
+            widest = max((columns_of(row.text) for row in self.compared), default=0)
+        return self.gutter + widest
 
     def recolour(self, *, old: Coloured | None, new: Coloured | None) -> None:
         self._old, self._new = old, new

@@ -1,15 +1,10 @@
-"""Two kernels side by side: the title and measurement of each side, the ratio of one over the
-other, and the rows of the pairs.
+"""Two rounds side by side: the title and measurement of each side, the ratio of one over the other.
 
-Pure: builds lines from states and texts.
+Pure: builds lines from states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Outcome, digits
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Attempt, RunState
@@ -20,23 +15,13 @@ from akg_tui.view.language import retold, tr
 from akg_tui.view.spans import Line, line
 
 
-@dataclass(frozen=True)
-class Side:
-    """One side of a comparison: its title, its measurement and its kernel. `key` names the text."""
-
-    key: str
-    title: Line
-    about: tuple[Line, ...]
-    kernel: KernelFiles
-
-
 def name_of(attempt: Attempt) -> str:
     """Return what an attempt is called in a comparison."""
     return tr("round {number}", number=attempt.round) if attempt.number else tr("the seed")
 
 
-def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], KernelFiles]) -> Side:
-    """Return an attempt of a run as one side of a comparison."""
+def side_of(state: RunState, attempt: Attempt) -> tuple[Line, Line, Line, Line]:
+    """Return an attempt as one side of a comparison: title, ratios, measurement, times."""
     glyph, role = VERDICT[attempt.verdict]
     title = line((f"{name_of(attempt)} ", "strong"))
     if attempt.number:
@@ -60,8 +45,7 @@ def side_of(state: RunState, attempt: Attempt, kernel: Callable[[str], KernelFil
         against = line((tr("against eager"), "muted"))
     if attempt.advanced and attempt.number in state.undone:
         against = (*against, (f"  {tr('undone')}", "note"))
-    about = over, against, line((formatting.call_times(measured), "muted"))
-    return Side(attempt.blob, title, about, kernel(attempt.blob))
+    return title, over, against, line((formatting.call_times(measured), "muted"))
 
 
 def _owner(state: RunState, attempt: Attempt) -> Attempt:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from akg_tui.core.fold import fold
-from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.store.journal_format import inspect
 from akg_tui.store.run_list import summary_of
 from akg_tui.view.attempt_rows import AttemptRows
@@ -23,7 +22,6 @@ RATIO = re.compile(r"(?<!1\.00)×|\d x\b|faster|slower|speedup")
 def test_no_figure_on_the_screen_claims_a_speed() -> None:
     records = inspect(RECORDED / "estimate_run.jsonl").records
     state = fold(records)
-    side = side_of(state, state.attempts[1], lambda blob: KernelFiles({"kernel.py": ""}))
     shown = [
         plain(header(state, 0.0, 160)),
         plain(status(state, "", None, 0.0, 160)),
@@ -31,7 +29,7 @@ def test_no_figure_on_the_screen_claims_a_speed() -> None:
         *(plain(row) for row in AttemptRows(state, 160)),
         *(plain(row) for row in plan_view(state, 100, 40, {"p1"}).rows),
         *(plain(row) for row in eval_rows(state, EstimateHistory(), 0.0, 80, 20)),
-        *(plain(row) for row in (side.title, *side.about)),
+        *map(plain, side_of(state, state.attempts[1])),
         *(line for each in records for line in line_texts(each.event, "plain", str)),
         summary_of("runs/r", state, None).line(),
     ]

@@ -232,7 +232,7 @@ def test_an_interval_around_one_is_no_proof_and_one_below_it_is_told_as_slower()
 
 def test_the_time_of_a_side_stands_beside_the_time_that_it_was_compared_with() -> None:
     state = FakeHandle().work(lambda s: len(s.attempts) == 3).state
-    *_, last = side_of(state, state.attempts[2], lambda _: KernelFiles({"kernel.py": ""})).about
+    *_, last = side_of(state, state.attempts[2])
     found = state.attempts[2].measurement
     assert found.times_agree
     assert plain(last) == call_times(found)
@@ -241,10 +241,7 @@ def test_the_time_of_a_side_stands_beside_the_time_that_it_was_compared_with() -
 
 def test_each_side_names_the_kernel_that_it_was_measured_against() -> None:
     state = FakeHandle().work().state
-    told = [
-        plain(side_of(state, a, lambda _: KernelFiles({"kernel.py": ""})).about[1])
-        for a in state.attempts
-    ]
+    told = [plain(side_of(state, attempt)[2]) for attempt in state.attempts]
     assert told[0] == "against eager"
     assert told[1].startswith("over the seed: 31.0 % faster")
     assert told[4].startswith("over p3's kernel: 9.0 % slower")

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.fold import evolve
-from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import (
     CaseTiming,
     InputError,
@@ -393,7 +392,7 @@ def test_a_figure_that_is_not_measured_afresh_does_not_look_like_one_that_is() -
     rows = AttemptRows(state, 120)
     for number in range(1, len(rows)):
         attempt = rows.attempt(number)
-        told = plain(side_of(state, attempt, lambda _: KernelFiles({"kernel.py": ""})).about[0])
+        told = plain(side_of(state, attempt)[1])
         timed = attempt.over_seed is not None
         provisional = attempt.number not in (0, state.best.attempt) and timed
         assert ("~" in plain(rows[number])) is provisional is ("~" in told)

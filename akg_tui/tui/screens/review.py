@@ -51,7 +51,7 @@ class Review(RunScreen):
         self._item = state.active or ""
         self._first = snapshot
         self.about = Rows("about")
-        self.diff = DiffView(snapshot, colours, state.standing_blob, state.work_blob)
+        self.diff = DiffView(colours)
         self.comment = OneLine("comment", "")
         self._arming = Arming()
         self._comment = ""
@@ -68,6 +68,8 @@ class Review(RunScreen):
         yield from (self.about, self.diff, self.comment, self.footer)
 
     def on_mount(self) -> None:
+        state = self._first.state
+        self.diff.compare(state.standing_blob, state.work_blob, self._first.kernel)
         self.reword()
         self.diff.focus()
         self.pull(self._first)

@@ -1,4 +1,4 @@
-"""The diff of a review to scroll through: unified or side by side, hunk by hunk.
+"""The diff of two kernels to scroll through: unified or side by side, hunk by hunk.
 
 Opens at once at any length, because rows are built when drawn; a thread computes the colours.
 """
@@ -6,17 +6,19 @@ Opens at once at any length, because rows are built when drawn; a thread compute
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 from textual.content import Content
 
+from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import one_line
+from akg_tui.tui.textual_internals import run_newest
 from akg_tui.tui.widgets.line_view import LineView
 from akg_tui.view import formatting
 from akg_tui.view.code_rows import Colours, DiffRows, SplitRows
 from akg_tui.view.diff import Hunk, compare, compare_kernels, find_hunks, folded, size
 from akg_tui.view.language import tr
-from akg_tui.view.run_snapshot import RunSnapshot
 
 if TYPE_CHECKING:
     from akg_tui.tui.screens.run_screen import RunScreen
@@ -27,36 +29,48 @@ FEW_CHANGES = 12
 SPLIT_FROM = 110
 
 
-def without_colours(error: Exception) -> str:
-    """Return the message that a kernel is shown without colours."""
-    return tr("without colours: {why}", why=one_line(f"{type(error).__name__}: {error}"))
-
-
 class DiffView(LineView):
-    """`split` is the person's choice; None: side by side if the width permits."""
+    """`split` is the person's choice; None: side by side if the width permits. With `whole` all
+    lines are shown, else `context` lines around each change.
+    """
 
-    def __init__(self, snapshot: RunSnapshot, colours: Colours, old: str, new: str) -> None:
+    def __init__(self, colours: Colours) -> None:
         super().__init__("diff")
         self._colours = colours
-        self._blobs = (old, new)
-        self._kernels = [snapshot.kernel(old), snapshot.kernel(new)]
-        self.compared = compare_kernels(*self._kernels)
-        self.changed = size(self.compared)
-        self.context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
         self.split: bool | None = None
-        self.hunk = 1
+        self.whole = False
         self.left_out: frozenset[int] = frozenset()
-        self.shown = folded(self.compared, self.context)
-        self.hunks = find_hunks(self.shown)
         self._starts: dict[int, int] = {}
+        self._clear()
 
-    def on_mount(self) -> None:
-        self.run_worker(self._colour(), group="colour")
+    def _clear(self) -> None:
+        self._kernels: dict[str, KernelFiles] = {}  # by blob
+        self._blobs = "", ""
+        self.shown = self.compared = compare((), ())
+        self.hunks: tuple[Hunk, ...] = ()
+        self.changed = 0, 0
 
     def on_unmount(self) -> None:
-        self._kernels = []  # see `LineView.on_unmount`
-        self.compared = compare((), ())
-        self.shown, self.hunks = self.compared, ()
+        self._clear()  # see `LineView.on_unmount`
+
+    def compare(self, old: str, new: str, kernel: Callable[[str], KernelFiles]) -> None:
+        """Show the kernels of two blobs from the first hunk on."""
+        self._blobs = old, new
+        self._kernels = {blob: kernel(blob) for blob in self._blobs}
+        self.compared = compare_kernels(self._kernels[old], self._kernels[new])
+        self.changed = size(self.compared)
+        self.context = ROOMY_CONTEXT if sum(self.changed) <= FEW_CHANGES else CONTEXT
+        self.fold(whole=self.whole)
+        if any(self._colours.of(blob) is None for blob in self._blobs):
+            run_newest(self, self._colour, group="colour")
+
+    def fold(self, *, whole: bool) -> None:
+        """Show the whole kernels, or what is around the changes."""
+        self.whole, self.hunk = whole, 1
+        self._show()
+        self.to_row(0)
+        if self.hunks and self.size:
+            self.reveal(self._starts[1])
 
     def on_resize(self) -> None:
         self.attempt(self.lay_out)
@@ -82,21 +96,25 @@ class DiffView(LineView):
 
     async def _colour(self) -> None:
         try:
-            for blob, kernel in zip(self._blobs, self._kernels, strict=True):
+            for blob, kernel in list(self._kernels.items()):
                 if self._colours.of(blob) is None:
                     coloured = await asyncio.to_thread(self._colours.lex, kernel)
                     self._colours.keep(blob, coloured)
         except Exception as error:  # noqa: BLE001 - a diff without colours can be judged too
-            cast("RunScreen", self.screen).say(without_colours(error))
+            why = one_line(f"{type(error).__name__}: {error}")
+            cast("RunScreen", self.screen).say(tr("without colours: {why}", why=why))
             return
         self.attempt(self.lay_out)
 
     def more_context(self, by: int) -> None:
         self.context = max(0, self.context + by)
-        self.shown = folded(self.compared, self.context)
+        self._show()
+        self._reveal()
+
+    def _show(self) -> None:
+        self.shown = self.compared if self.whole else folded(self.compared, self.context)
         self.hunks = find_hunks(self.shown)
         self.lay_out()
-        self._reveal()
 
     def to_hunk(self, step: int) -> None:
         """Go to the next hunk, or with -1 to the previous one."""
