@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from aiohttp import WSCloseCode, WSMsgType, web
-from textual_serve.app_service import AppService
+from aiohttp import web
 from textual_serve.server import Server
 
 from akg_tui.tui.textual_internals import served_application
 
 HOST = "127.0.0.1"
-LARGEST_SIDE = 1_000  # columns or rows of a terminal
 FRAMES_PER_SECOND = 15
 
 # The browser must load nothing from other hosts, and must not send them the token as a referrer.
@@ -41,10 +39,6 @@ _HEADERS = {
 _REFUSED = "A token is needed: open the address that akg-tui serve printed.\n"
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-def _fits(side: int) -> bool:
-    return 1 <= side <= LARGEST_SIDE
 
 
 @dataclass(frozen=True)
@@ -66,47 +60,6 @@ class _Page(Server):
             title=target.name,
             templates_path=Path(__file__).parent / "served",
         )
-
-    async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Refuse a terminal of a size that no screen has; else as textual-serve does."""
-        for side in ("width", "height"):
-            text = request.query.get(side, "80")
-            if not (text.isascii() and text.isdecimal() and _fits(int(text[:9]))):
-                told = f"{side}: expected a number from 1 to {LARGEST_SIDE}\n"
-                raise web.HTTPBadRequest(text=told)
-        return await super().handle_websocket(request)
-
-    async def _process_messages(
-        self, websocket: web.WebSocketResponse, app_service: AppService
-    ) -> None:
-        """Pass what the browser says to the workbench; close the connection after rubbish.
-
-        Replaces the loop of textual-serve, which takes any size and lets a wrong message end in a
-        traceback.
-        """
-        async for message in websocket:
-            if message.type != WSMsgType.TEXT:
-                continue
-            try:
-                match message.json():
-                    case ["stdin", str(text)]:
-                        await app_service.send_bytes(text.encode())
-                    case ["resize", {"width": int(width), "height": int(height)}] if _fits(
-                        width
-                    ) and _fits(height):
-                        await app_service.set_terminal_size(width, height)
-                    case ["ping", data]:
-                        await websocket.send_json(["pong", data])
-                    case ["blur", *_]:
-                        await app_service.blur()
-                    case ["focus", *_]:
-                        await app_service.focus()
-                    case _:
-                        raise ValueError
-            except (ValueError, RecursionError):
-                told = b"a message that is none, or a terminal that is too large"
-                await websocket.close(code=WSCloseCode.POLICY_VIOLATION, message=told)
-                return
 
     async def on_startup(self, app: web.Application) -> None:
         """Print nothing: `serve` passes the address to `tell`."""
