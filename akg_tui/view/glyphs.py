@@ -20,8 +20,6 @@ FRESH = "⋆"
 TOOL = "›"
 FOLDED = "›"
 OPEN = "▾"
-ADDED = "+"
-REMOVED = "-"
 
 VERDICT: dict[Verdict, tuple[str, str]] = {
     Verdict.KEEP: ("✓", "verdict.keep"),

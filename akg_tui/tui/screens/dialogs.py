@@ -73,13 +73,11 @@ class Reading(ModalScreen[None], DimmingScreen[None]):
         self.call_after_refresh(lambda: self.view.put(text_rows(self._text, self.view.room)))
 
 
-_WIDTH = 76
-
-
 class Question(ModalScreen[T], DimmingScreen[T]):
     """A box with the rows of `told`, and below them the `line` to type on, if there is one."""
 
     CSS_PATH = "../styles/question.tcss"
+    WIDTH: ClassVar[int] = 76
 
     def __init__(self, title: str, line: Input | None = None) -> None:
         super().__init__()
@@ -89,6 +87,7 @@ class Question(ModalScreen[T], DimmingScreen[T]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = Content(self._title)
+            box.styles.width = self.WIDTH
             yield self._rows
             if self._line is not None:
                 yield self._line
@@ -104,7 +103,7 @@ class Question(ModalScreen[T], DimmingScreen[T]):
     @property
     def room(self) -> int:
         """The columns of a row."""
-        return max(10, min(_WIDTH, self.app.size.width) - 4)
+        return max(10, min(self.WIDTH, self.app.size.width) - 4)
 
     def told(self, room: int) -> list[Line]:
         """Return the rows of the text, wrapped to `room` columns."""
@@ -134,7 +133,6 @@ class Confirm(Question[bool]):
         self._since = 0.0
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._since = self._now()
 
     def told(self, room: int) -> list[Line]:

@@ -7,26 +7,21 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
-from textual.screen import ModalScreen
 
+from akg_tui.tui.screens.dialogs import Question
 from akg_tui.tui.screens.run_screen import Workbench
-from akg_tui.tui.textual_internals import DimmingScreen
-from akg_tui.tui.widgets.painted import Rows
 from akg_tui.view.controls.policy_words import policy_rows, settings
 from akg_tui.view.language import tr
-from akg_tui.view.spans import line
+from akg_tui.view.spans import BLANK, Line, line
 
-FRAME = 4  # columns: border and padding
 PULL_S = 0.5
 
 
-class PolicyPanel(ModalScreen[str], DimmingScreen[str]):
+class PolicyPanel(Question[str]):
     """Dismissed with a line such as ``limits tokens=500000`` to finish, or with ""."""
 
-    CSS_PATH = "../styles/policy.tcss"
+    WIDTH = 84
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "mark(1)", show=False),
         Binding("up,k", "mark(-1)", show=False),
@@ -36,36 +31,24 @@ class PolicyPanel(ModalScreen[str], DimmingScreen[str]):
     ]
 
     def __init__(self, workbench: Workbench) -> None:
-        super().__init__()
+        super().__init__(tr("policy: when the run ends"))
         self._workbench = workbench
         self._marked = 0
-        self.rows = Rows("policy")
-
-    def compose(self) -> ComposeResult:
-        yield self.rows
 
     def on_mount(self) -> None:
-        self.rows.border_title = Content(tr("policy: when the run ends"))
-        self.set_interval(PULL_S, self._show)
-        self._show()
+        self.set_interval(PULL_S, self.show)
 
-    def on_resize(self) -> None:
-        self._show()
-
-    def _show(self) -> None:
+    def told(self, room: int) -> list[Line]:
         snapshot = self._workbench.snapshot()
         state, now = snapshot.state, snapshot.now
         self._marked = max(0, min(self._marked, len(settings(state, now)) - 1))
-        room = max(20, min(84, self.app.size.width) - FRAME)
         keys = line(("enter", "key"), f" {tr('changes it')}  ", ("+", "key"),
                     f" {tr('more rounds')}  ", ("esc", "key"))  # fmt: skip
-        rows = (*policy_rows(state, now, self._marked, room), (), keys)
-        self.rows.styles.height = len(rows) + 2
-        self.rows.show(rows)
+        return [*policy_rows(state, now, self._marked, room), BLANK, keys]
 
     def action_mark(self, step: int) -> None:
         self._marked += step
-        self._show()
+        self.show()
 
     async def action_change(self) -> None:
         """Turn the marked switch, or leave with the line that changes the marked limit."""
@@ -73,7 +56,7 @@ class PolicyPanel(ModalScreen[str], DimmingScreen[str]):
         found = settings(snapshot.state, snapshot.now)[self._marked]
         if found.next:
             await self.app.run_action(f"app.limits({found.next!r})")
-            self._show()
+            self.show()
         else:
             self.dismiss(f"limits {found.word}={found.value}")
 
