@@ -179,34 +179,30 @@ class Appearance:
 
     def action_setting(self, name: str, value: str = "") -> None:
         """Apply a value of a setting; without `value`, ask for one on the ``:`` line."""
+        if not value:
+            self._open_line("language " if name == "lang" else f"{name} ")
+            return
         bad: list[str] = []
         if name == "theme":
             self._previewed = ""
             # A file may have been changed since.
             bad = [each for each in self._read_themes() if f"{value}.toml" in each]
-        fixed = {"glyphs": GLYPHS, "motion": MOTIONS}.get(name, (value,))
-        known = {"theme": sorted(self.themes), "lang": list(language.LANGUAGES)}.get(name, [value])
-        if not value or value not in fixed:
-            self._open_line("language " if name == "lang" else f"{name} ")
-        elif value not in known:
-            names = ", ".join(known)
-            self._say(
-                tr("there is no theme {name}; there are: {known}", name=value, known=names)
-                if name == "theme"
-                else tr("there is no language {name}; there are: {known}", name=value, known=names)
-            )
-        else:
-            faults = bad + self._use(name, value)
-            told = {
-                "theme": tr("theme {name}", name=value),
-                "keymap": tr("keymap {name}", name=value),
-                "lang": language.LANGUAGES.get(value, ""),
-                "glyphs": tr("signs: {name}", name=value),
-                "motion": tr("motion: {name}", name=value),
-            }[name]
-            if name in ("keymap", "lang", "glyphs"):
-                self.reword()
-            self._say("; ".join(faults) or self.with_way_to_keep(name, value, told))
+            if value not in self.themes:
+                known = ", ".join(sorted(self.themes))
+                gone = tr("there is no theme {name}; there are: {known}", name=value, known=known)
+                self._say("; ".join(bad) or gone)
+                return
+        faults = bad + self._use(name, value)
+        told = {
+            "theme": tr("theme {name}", name=value),
+            "keymap": tr("keymap {name}", name=value),
+            "lang": language.LANGUAGES.get(value, ""),
+            "glyphs": tr("signs: {name}", name=value),
+            "motion": tr("motion: {name}", name=value),
+        }[name]
+        if name in ("keymap", "lang", "glyphs"):
+            self.reword()
+        self._say("; ".join(faults) or self.with_way_to_keep(name, value, told))
 
     def with_way_to_keep(self, name: str, value: str, told: str) -> str:
         """Return `told`, with the line of ``config.toml`` that keeps a value for the next start."""

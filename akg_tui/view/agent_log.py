@@ -94,16 +94,6 @@ def source(name: str) -> Span:
     return (f"{one_line(name)} " if name else "", "accent")
 
 
-def call_words(event: ev.ToolCalled) -> str:
-    size = ""
-    ops, items = event.arguments.get("ops"), event.arguments.get("items")
-    if event.tool == "edit_kernel" and isinstance(ops, list):
-        size = f" {formatting.count(len(ops), 'op')}"
-    elif event.tool == "submit_plan" and isinstance(items, list):
-        size = f" {formatting.count(len(items), 'item')}"
-    return f"{one_line(event.tool)}{size}"
-
-
 class Entry(msgspec.Struct):
     """One entry of the log. `more` builds its unfolded form; None if the entry does not fold."""
 
@@ -264,7 +254,7 @@ class AgentLog:
 
     def call_told(self, call: ev.ToolCalled) -> str:
         """Return a call in a few words."""
-        return call_words(call)
+        return one_line(call.tool)
 
     def size_told(self, answer: ev.ToolAnswered) -> str:
         """Return the size of a successful answer as text; empty unless a subclass adds it."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from akg_tui.core import events as ev
 from akg_tui.core.sanitize import one_line
 from akg_tui.view import formatting
-from akg_tui.view.agent_log import AgentLog, Entry, Paragraphs, call_words, tell
+from akg_tui.view.agent_log import AgentLog, Entry, Paragraphs, tell
 from akg_tui.view.agent_rows import MOST, Agent, cost_of, head_of
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
@@ -117,7 +117,7 @@ class SubagentLog(AgentLog):
     def call_told(self, call: ev.ToolCalled) -> str:
         plain = [str(v) for v in call.arguments.values() if isinstance(v, str | int | float)]
         given = " ".join(one_line(each, ARGUMENT_CHARS) for each in plain)
-        return one_line(f"{call_words(call)} {given}", CALL_CHARS)
+        return one_line(f"{call.tool} {given}", CALL_CHARS)
 
     def size_told(self, answer: ev.ToolAnswered) -> str:
         many = answer.output.strip().count("\n") + 1

@@ -14,7 +14,6 @@ from akg_tui.view import agent_rows as fleets
 from akg_tui.view.agent_log import MAX_OPEN, AgentLog
 from akg_tui.view.agent_rows import Agent, AgentList, agent_rows
 from akg_tui.view.lazy_rows import First
-from akg_tui.view.spans import plain
 from akg_tui.view.subagent_log import SubagentRecords
 
 
@@ -79,7 +78,9 @@ def test_an_answer_to_a_call_of_long_ago_lacks_its_call() -> None:
     records = [ev.Record(n, 0.0, event) for n, event in enumerate(events, 1)]
     for count in range(0, len(records) + 100, 100):
         log.read(records[:count])
-    assert [plain(row) for row in log.rows] == ["› edit_kernel ok", "› edit_kernel 1 op ok"]
+    for number in log.numbers:
+        log.fold(number)
+    assert [len(log.span(number)) > 1 for number in log.numbers] == [False, True]
 
 
 def test_the_first_of_a_sequence_are_those_of_a_list() -> None:

@@ -20,7 +20,7 @@ from akg_tui.view.controls.approvals import Request
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.controls.key_hits import key_at
 from akg_tui.view.language import tr
-from akg_tui.view.spans import Line, plain
+from akg_tui.view.spans import Line
 
 ARM_S = 0.5
 
@@ -129,25 +129,15 @@ class AskCard(Painted[Card]):
         return False
 
     def on_click(self, event: Click) -> None:
-        """Call the clicked key, which the card shows only when it counts; mark a clicked choice; a
-        click on the frame shows the next request.
-        """
+        """Call the clicked key, which the card shows only when it counts."""
         offset, ask = event.get_content_offset(self), self.view.ask
-        rows = self.lines()
         if ask is None:
             return
         self.post_message(self.Touched())
-        if offset is None or offset.y >= len(rows):
-            self.turn()
-            return
-        row = rows[offset.y]
-        key, _ = key_at(row, offset.x)
+        rows = self.lines()
+        key = key_at(rows[offset.y], offset.x)[0] if offset and offset.y < len(rows) else ""
         if key and (called := offered_by(ask, key)):
             self.post_message(self.Called(called))
-            return
-        number = plain(row)[2:].partition("/")[0]
-        if ask.choices and number.isdecimal() and row[0][1] == "accent":
-            self.mark(int(number) - 1 - self.view.marked)
 
     def _put(self, place: int) -> None:
         ask = self._waiting[place] if self._waiting else None
