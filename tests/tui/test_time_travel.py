@@ -25,6 +25,8 @@ from .stage import Stage, on_stage
 from .test_asking import answered
 from .test_messages import heard, looks_elsewhere
 
+WAITS = "the run waits for you:"
+
 
 def seq_of(handle: FakeHandle, number: int) -> int:
     return next(m.seq for m in Past(handle.records).marks if m.round == number)
@@ -85,23 +87,18 @@ async def test_the_run_goes_on_meanwhile_and_is_not_seen() -> None:
         assert "round 5/12" in stage.text()
 
 
-async def test_nothing_is_steered_from_the_past_and_a_card_there_asks_nothing() -> None:
-    handle = FakeHandle(mode=Mode.REVIEW).work()
-    gate = handle.state.gate
-    assert gate is not None
+async def test_nothing_is_steered_from_the_past() -> None:
+    handle = keeping()
     async with on_stage(handle, armed=True) as stage:
         await stage.press("T", "left", "right")
-        assert "the run waits for you: L live" in stage.text()
-        assert "typing never answers this" not in stage.text()
-        await stage.press("alt+y")
-        stage.app.steer(cmd.AnswerGate(gate.gate, approve=True), "kept")
+        assert f"{WAITS} L live" in stage.text()
+        stage.app.steer(cmd.AnswerGate(1, approve=True), "kept")
         await stage.pull()
         assert "this is the past" in stage.text()
-        assert handle.state.gate == gate
         await stage.press("L")
         await stage.arm()
         await stage.press("alt+y")
-        assert handle.state.gate is None or handle.state.gate.answer
+        assert answered(handle) == [cmd.AnswerGate(1, approve=True)]
 
 
 async def test_two_rounds_stand_side_by_side_with_their_measurements() -> None:
@@ -231,9 +228,6 @@ def test_the_strip_fits_and_a_click_hits_the_mark_it_points_at(room: int) -> Non
     assert event_at(room + 5, travel.last, room) == travel.last
 
 
-WAITS = "the run waits for you:"
-
-
 def in_plan() -> FakeHandle:
     return FakeHandle(mode=Mode.REVIEW).to_phase(Phase.PLAN, settled=0)
 
@@ -277,24 +271,14 @@ async def test_a_question_of_the_agent_is_told_to_who_looks_at_the_past() -> Non
         await stage.press("T", "left")
         await looks_elsewhere(stage)
         assert WAITS not in stage.text()
+        assert codes == []
         await ask(stage)
         assert f"{WAITS} L live" in stage.text()
         assert "How far?" in "".join(codes)
+        assert codes.count("\x07") == 1
         await stage.press("L")
         await stage.arm()
         assert "How far?" in stage.text()
-
-
-async def test_who_looks_at_the_past_and_elsewhere_is_called_for_what_is_asked_now() -> None:
-    async with on_stage(in_plan()) as stage:
-        codes = heard(stage)
-        await stage.press("T", "left")
-        await looks_elsewhere(stage)
-        assert codes == []
-        stage.handle.work()
-        await stage.pull()
-        assert codes.count("\x07") == 1
-        assert "KEEP attempt 1?" in "".join(codes)
 
 
 async def test_a_comparison_of_rounds_says_that_the_run_waits() -> None:

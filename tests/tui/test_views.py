@@ -167,13 +167,10 @@ def test_the_chart_by_tokens_is_drawn_where_they_are_known() -> None:
 
 
 def test_a_kept_attempt_that_was_undone_leaves_the_best_line() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
-    trace = AttemptSeries()
-    trace.read(handle.state)
-    assert len(trace.plot(handle.state, None).steps) == 4
-    state = msgspec.structs.replace(handle.state, undone=(3,))
-    trace.read(state)
-    assert len(trace.plot(state, None).steps) == 3
+    state = FakeHandle().to_phase(Phase.EVAL, settled=3).state
+    assert len(chart(state, "ratio")[0].steps) == 4
+    undone = msgspec.structs.replace(state, undone=(3,))
+    assert len(chart(undone, "ratio")[0].steps) == 3
 
 
 def test_an_evaluation_tells_its_stage_and_its_interval_as_it_narrows() -> None:
@@ -194,13 +191,6 @@ def test_an_evaluation_tells_its_stage_and_its_interval_as_it_narrows() -> None:
     assert all(len(row) <= 60 for row in rows)
 
 
-def test_an_interval_around_one_is_undecided() -> None:
-    handle = evaluating(2)
-    seen = EstimateHistory()
-    seen.see(handle.state, Progress("time", 1, 8, ratio=Interval(1.0, 0.9, 1.1, 0.95)))
-    assert any("undecided" in plain(r) for r in eval_rows(handle.state, seen, handle.now, 60, 20))
-
-
 def test_what_two_samples_say_is_not_shown_as_a_figure() -> None:
     handle = evaluating(2)
     seen = EstimateHistory()
@@ -213,6 +203,8 @@ def test_what_two_samples_say_is_not_shown_as_a_figure() -> None:
     rows = [plain(row) for row in eval_rows(handle.state, seen, handle.now, 60, 20)]
     assert "1.30× [1.100, 1.500] faster" in rows[3]
     assert sum("─" in row for row in rows) == 1
+    seen.see(handle.state, Progress("time", 5, 8, ratio=Interval(1.0, 0.9, 1.1, 0.95)))
+    assert "undecided" in plain(eval_rows(handle.state, seen, handle.now, 60, 20)[3])
 
 
 def test_another_evaluation_begins_anew_and_a_long_one_stays_bounded() -> None:
@@ -311,23 +303,18 @@ def test_the_rows_of_a_plan_are_those_of_its_items_one_after_the_other(
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_eager_is_a_line_with_a_band_across_the_chart(unit: str) -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
-    series = AttemptSeries(unit)
-    series.read(handle.state)
-    (eager,) = series.plot(handle.state, None).references
+    plot, _ = chart(FakeHandle().to_phase(Phase.EVAL, settled=3).state, unit)
+    (eager,) = plot.references
     assert eager.name == "eager"
     assert eager.value == pytest.approx(1 / 0.42)
     assert eager.low < eager.value < eager.high
 
 
 def test_a_chart_ends_at_the_best_as_measured_afresh() -> None:
-    handle = FakeHandle().work()
-    assert handle.state.final is not None
-    series = AttemptSeries()
-    series.read(handle.state)
-    plot = series.plot(handle.state, None)
+    state = finished()
+    plot, _ = chart(state, "ratio")
     assert plot.fresh
-    assert plot.steps[-1][1] == handle.state.final.ratio.ratio
+    assert plot.steps[-1][1] == state.final.ratio.ratio
 
 
 def test_a_time_that_contradicts_the_ratio_beside_it_is_left_out() -> None:
