@@ -64,13 +64,17 @@ def template(
 def parts(report: Report) -> dict[str, Any]:
     """Return the variables that all templates of the report use."""
     figure, meaning = headline(report)
+    wrote = bool(report.about.tries_to_write)
+    unkept = "It is the seed, unchanged."
+    if report.figures.best is None and wrote:
+        unkept = "No kernel was correct. This is the last one that the agent wrote."
     return {
         "report": report,
         "figure": figure,
         "meaning": meaning,
         "state": state(report),
-        "unkept": unkept(report),
-        "failed_title": failed_title(report),
+        "unkept": unkept,
+        "failed_title": "The last try failed" if wrote else "The baseline failed",
         "status": status(report),
         "has_goals": bool((report.policy.get("automation") or {}).get("goals")),
         # A search tries settings in turn: how it chose one tells nobody why it worked.
@@ -132,18 +136,6 @@ def headline(report: Report) -> tuple[str, str]:
     bounds = f"{interval(found)} at {confidence(found)} confidence over {over}"
     proof = "" if is_proved(found) else ", so it is not proved faster or slower"
     return figure, f"{formatting.ratios(best)}, {how}; {bounds}{proof}"
-
-
-def unkept(report: Report) -> str:
-    """Return what the kernel is that the report shows where no attempt was kept."""
-    if report.figures.best is None and report.about.tries_to_write:
-        return "No kernel was correct. This is the last one that the agent wrote."
-    return "It is the seed, unchanged."
-
-
-def failed_title(report: Report) -> str:
-    """Return the title above the message of a kernel that was not correct before any tuning."""
-    return "The last try failed" if report.about.tries_to_write else "The baseline failed"
 
 
 def state(report: Report) -> str:

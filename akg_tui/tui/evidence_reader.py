@@ -107,11 +107,9 @@ class EvidenceReader:
         """Return what is found about a kernel, kept from earlier or by reading it now."""
         from akg_tui.evidence import asking
 
-        try:
-            reference = await asyncio.to_thread(self._reference, task)
-        except (OSError, UnicodeDecodeError) as error:
-            why = tr("the run's reference cannot be read: {why}", why=one_line(str(error), 200))
-            return KernelFindings(left_out={"machine code": why})
+        reference, lost = await asyncio.to_thread(self._reference, task)
+        if lost:
+            return KernelFindings(left_out={"machine code": lost})
         return await asking.kernel_findings(task, reference, kernel, idle=True)
 
     async def find_roofs(self, task: Task) -> tuple[Roof, ...]:
@@ -119,15 +117,17 @@ class EvidenceReader:
         from akg_tui.evidence import asking
         from akg_tui.evidence.roof import Roof
 
-        try:
-            reference = await asyncio.to_thread(self._reference, task)
-        except (OSError, UnicodeDecodeError) as error:
-            why = tr("the run's reference cannot be read: {why}", why=one_line(str(error), 200))
-            return (Roof("", unknown=why),)
-        return await asking.roofs(task, reference)
+        reference, lost = await asyncio.to_thread(self._reference, task)
+        return (Roof("", unknown=lost),) if lost else await asking.roofs(task, reference)
 
-    def _reference(self, task: Task) -> str:
-        return (Path(self._folder()) / "task" / task.files.reference).read_text("utf-8")
+    def _reference(self, task: Task) -> tuple[str, str]:
+        """Return the text of the run's reference, and why it cannot be read."""
+        try:
+            path = Path(self._folder()) / "task" / task.files.reference
+            return path.read_text("utf-8"), ""
+        except (OSError, UnicodeDecodeError) as error:
+            why = one_line(str(error), 200)
+            return "", tr("the run's reference cannot be read: {why}", why=why)
 
 
 def _times(snapshot: RunSnapshot) -> bool:

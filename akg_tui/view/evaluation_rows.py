@@ -37,7 +37,7 @@ KEPT = 256
 
 
 class EstimateHistory:
-    """The estimates of one evaluation, oldest first; beyond `KEPT` every second one is dropped.
+    """The newest estimates of one evaluation, at most `KEPT`, oldest first.
 
     `of` holds the attempt number and the purpose of the evaluation.
     """
@@ -59,8 +59,7 @@ class EstimateHistory:
         estimate = progress.ratio
         if estimate is not None and (not self.estimates or self.estimates[-1] != estimate):
             self.estimates.append(estimate)
-            if len(self.estimates) > KEPT:
-                self.estimates = [*self.estimates[:-1:2], self.estimates[-1]]
+            del self.estimates[:-KEPT]
 
 
 def eval_rows(

@@ -427,16 +427,8 @@ def no_attempt(state: RunState) -> str:
     if state.phase is Phase.DONE:
         return tr("no attempt: the run ended before the first one")
     if state.best is None:
-        if state.running is None:
-            return tr("no attempt yet: the baseline comes first")
-        return tr("no attempt yet: the baseline is being measured")
-    if state.gate is not None and not state.gate.answer and state.gate.kind in ("keep", "edit"):
-        return tr("no attempt yet: the first candidate waits for your review")
-    if state.measured is not None:
-        return tr("no attempt yet: the first candidate is measured, its verdict is to come")
-    if state.running is not None and state.running.purpose == "candidate":
-        return tr("no attempt yet: the first candidate is being measured")
-    return tr("no attempt yet: the first candidate is to come")
+        return tr("no attempt yet: the baseline comes first")
+    return tr("no attempt yet: the first verdict is to come")
 
 
 def baseline_lost(state: RunState) -> bool:

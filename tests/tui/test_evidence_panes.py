@@ -176,7 +176,7 @@ def test_what_is_being_found_out_tells_for_how_long() -> None:
 async def test_a_kernel_without_machine_code_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     handle = FakeHandle(the_task=replace(task(), target=Target("cuda", "torch")))
     async with on_stage(handle.to_phase(Phase.EDIT, settled=1)) as stage:
-        monkeypatch.setattr(type(stage.deck.shared.evidence), "_reference", lambda *_: "")
+        monkeypatch.setattr(type(stage.deck.shared.evidence), "_reference", lambda *_: ("", ""))
         await stage.press("9", "z")
         shown = await until(stage, "no machine code")
     assert "no machine code: the machine code of a device is read of Triton kernels only" in shown

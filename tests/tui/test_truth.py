@@ -59,23 +59,12 @@ def works(state: RunState) -> bool:
 Claim = Callable[[RunState], bool]
 CLAIMS: dict[str, Claim] = {
     # What a line says, and the part of the state that it comes from.
-    "the baseline is being measured": lambda s: (
-        s.running is not None and s.running.purpose == Purpose.BASELINE
-    ),
     "the baseline comes first": lambda s: s.best is None and not s.finished,
     "the baseline failed": lambda s: (
         s.baseline is not None and s.baseline.outcome is not Outcome.CORRECT
     ),
     "the run ended before": lambda s: s.phase is Phase.DONE,
-    "the first candidate is to come": lambda s: (
-        s.best is not None
-        and s.measured is None
-        and s.running is None
-        and (s.gate is None or s.gate.kind == "plan")
-    ),
-    "the first candidate waits for your review": waits,
-    "the first candidate is measured": lambda s: s.measured is not None and not s.decided_here,
-    "the first candidate is being measured": lambda s: s.running is not None,
+    "the first verdict is to come": lambda s: s.best is not None and not s.settled,
     "the agent is to write one": lambda s: s.best is not None and s.phase is not Phase.DONE,
     "nothing measured yet": lambda s: s.measured is None and s.baseline is None,
     "PAUSED:": lambda s: s.paused and not works(s),
