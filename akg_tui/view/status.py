@@ -64,26 +64,20 @@ def header(
         (f" {tr('of {limit}', limit=formatting.hours(limit))}" if limit else "", "muted"),
     )
     # Leave out the least important parts until the row fits; before the figures, cut the name.
-    for least in (10, 9, 8, 7, 6, 5, 4, 3, 2, 1):
-        shown = [part for rank, part in parts if rank < least]
-        left = join(shown, _SEPARATOR)
-        over = width(left) + width(right) + 3 - room
+    for least in range(10, 0, -1):
         shortest = _LEAST_NAME if least > 3 else _SHORT_NAME
         spare = max(0, cells(name) - shortest) if least <= 5 else 0
         # Before the round, the ratios over compile and eager go.
-        told = best
-        for brief in briefs[:1] if least > 3 else briefs:
-            if over <= (0 if told is best else spare):
-                break
-            shown = [brief if part is told else part for part in shown]
-            left, told = join(shown, _SEPARATOR), brief
+        for figures in (best, *briefs[: 1 if least > 3 else 3]):
+            shown = [figures if part is best else part for rank, part in parts if rank < least]
+            left = join(shown, _SEPARATOR)
             over = width(left) + width(right) + 3 - room
-        if 0 < over <= spare:
-            short = line((cut(name, cells(name) - over), "strong"))
-            left = join([short, *shown[1:]], _SEPARATOR)
-            break
-        if over <= 0:
-            break
+            if over > 0 and figures is not best and over <= spare:
+                short = line((cut(name, cells(name) - over), "strong"))
+                left = join([short, *shown[1:]], _SEPARATOR)
+                over = 0
+            if over <= 0:
+                return spread((("", "text"), *left), right, room)
     return spread((("", "text"), *left), right, room)
 
 
