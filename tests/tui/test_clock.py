@@ -6,11 +6,6 @@ from hypothesis import strategies as st
 from akg_tui.tui.pull_clock import SLOWEST, Pace
 
 
-def test_an_easy_clock_pulls_at_every_tick() -> None:
-    pace = Pace()
-    assert all(pace.tick(0.0, 0) for _ in range(100))
-
-
 def test_a_slow_terminal_slows_the_clock_down_to_four_pulls_a_second() -> None:
     pace = Pace()
     pulls = [pace.tick(0.0, 5) for _ in range(10 * SLOWEST)]

@@ -66,6 +66,7 @@ async def test_n_walks_plan_edit_eval_decide_one_at_a_time() -> None:
     handle = FakeHandle(mode=Mode.STEP).work()
     walked: list[Phase] = []
     async with on_stage(handle) as stage:
+        assert "WAIT_STEP: n takes one step to BASELINE, m changes the mode" in stage.text()
         for _ in range(6):
             await stage.press("n")
             handle.work()
@@ -206,13 +207,7 @@ async def test_a_new_candidate_brings_its_change_into_sight_and_a_resize_keeps_i
         await stage.pull()
         assert "KEEP attempt 1?" in stage.text()
         assert "+ line_150 = 0" in stage.text()
-
-
-async def test_who_has_scrolled_the_kernel_is_left_where_they_are() -> None:
-    handle = far_down()
-    handle.to_phase(Phase.EVAL)
-    async with on_stage(handle) as stage:
         await stage.press("2", "g")
         await stage.resize(120, 35)
-        assert "line_1 = 1" in stage.text()
+        assert "line_1 = 1" in stage.text(), "who has scrolled is left where they are"
         assert "line_150" not in stage.text()

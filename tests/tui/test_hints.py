@@ -5,18 +5,10 @@ from __future__ import annotations
 import pytest
 from textual.events import AppBlur, AppFocus
 
-from akg_tui.core.phases import Gate, Mode
+from akg_tui.core.phases import Gate
 
 from .moments import at_work
 from .stage import Stage, on_stage
-
-
-async def test_a_hint_and_a_mode_are_given_on_the_command_line_too() -> None:
-    async with on_stage(at_work(agent="claude")) as stage:
-        await stage.press("i", *"like p8", "enter", "colon", *"hint or p3", "enter")
-        assert stage.handle.state.hints == ("like p8", "or p3")
-        await stage.command("mode review")
-        assert stage.handle.state.mode is Mode.REVIEW
 
 
 async def test_gates_are_set_one_by_one_and_stand_beside_the_mode() -> None:

@@ -58,6 +58,9 @@ def test_limits_are_added_to_removed_and_named_as_in_a_policy_file() -> None:
     after = limited(before, "rounds=+2 max_hours=+1 maxTokens=none max_rounds_without_keep=none")
     assert (after.max_rounds, after.max_hours, after.max_rounds_without_keep) == (6, 3.0, None)
     assert after.automation.max_tokens is None
+    more = limited(before, "experiments=7")
+    assert (more.max_rounds, more.max_hours) == (4, 2), "what is not stated stays"
+    assert (more.automation.max_tokens, more.automation.max_experiments) == (900, 7)
     assert limited(before, "rounds=+2", settled=9).max_rounds == 11
     with pytest.raises(BadLimit, match="no limit on cost yet"):
         limited(before, "cost=+2")
@@ -117,26 +120,17 @@ def test_a_limit_is_a_number_above_zero(text: str) -> None:
         limited(task().policy, text)
 
 
-def test_what_is_not_stated_stays() -> None:
-    before = limited(task(max_rounds=4).policy, "hours=2 tokens=900")
-    after = limited(before, "experiments=7")
-    assert (after.max_rounds, after.max_hours) == (4, 2)
-    assert (after.automation.max_tokens, after.automation.max_experiments) == (900, 7)
-
-
-@pytest.mark.parametrize(
-    ("line", "command"),
-    [
-        ("replan the flags lead nowhere", cmd.ForceReplan("the flags lead nowhere")),
-        ("replan", cmd.ForceReplan()),
-        ("diagnose", cmd.ForceDiagnosis()),
-    ],
-)
-async def test_a_new_plan_or_a_diagnosis_is_called_for(line: str, command: cmd.Command) -> None:
+async def test_a_new_plan_or_a_diagnosis_is_called_for() -> None:
     async with on_stage(at_work()) as stage:
-        await stage.command(line)
-        assert stage.handle.sent[-1] == command
-        assert "is called for" in stage.text()
+        for line, command in (
+            ("diagnose", cmd.ForceDiagnosis()),
+            ("replan", cmd.ForceReplan()),
+            ("replan the flags lead nowhere", cmd.ForceReplan("the flags lead nowhere")),
+        ):
+            stage.app.say("")
+            await stage.command(line)
+            assert stage.handle.sent[-1] == command
+            assert "is called for" in stage.text()
 
 
 class Edited(FakeHandle):

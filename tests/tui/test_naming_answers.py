@@ -30,7 +30,7 @@ async def found(stage: Stage, words: str) -> None:
     await stage.pull()
 
 
-@pytest.mark.parametrize(("line", "answer"), [("no", NO), ("always", ALWAYS)])
+@pytest.mark.parametrize(("line", "answer"), [("yes", YES), ("no", NO), ("always", ALWAYS)])
 async def test_the_card_is_answered_by_name(line: str, answer: cmd.Command) -> None:
     async with on_stage(keeping(), armed=True) as stage:
         await stage.command(line)
@@ -95,6 +95,9 @@ async def test_the_review_is_answered_by_name(line: str, approve: bool) -> None:
         assert isinstance(stage.app.screen, Review)
         await stage.command(line)
         assert answered(stage.handle) == []
+        await stage.command("close")
+        assert stage.app.screen is stage.deck
+        await stage.press("r")
         await stage.arm()
         await stage.command(line)
         assert answered(stage.handle) == [cmd.AnswerGate(1, approve=approve)]

@@ -166,17 +166,13 @@ async def test_brackets_go_from_change_to_change_and_around() -> None:
         assert "change 3 of 3" in stage.text()
 
 
-async def test_a_line_is_gone_to_by_its_number() -> None:
+async def test_every_line_of_a_changed_kernel_is_found_beside_removed_ones() -> None:
     async with on_stage(long_kernel()) as stage:
         await stage.press("2", "slash", *":120", "enter")
         assert "line_120 = 120" in stage.text()
         assert "line 120" in stage.text()
         await stage.press("slash", *":x", "enter")
         assert "is not the number of a line" in stage.text()
-
-
-async def test_every_line_of_a_changed_kernel_is_found_beside_removed_ones() -> None:
-    async with on_stage(long_kernel()) as stage:
         pane = stage.source
         for number in range(1, 201):
             assert pane.to_line(number) == f"line {number}"

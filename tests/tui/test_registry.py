@@ -36,15 +36,8 @@ ROOT = Path(__file__).parents[2]
 LAST = ("run.stop", "app.quit")
 # It leaves the run to a process of its own: `tests/cli/test_detached.py`.
 ELSEWHERE = "run.detach"
-# These leave what is looked at, so each is tried on a screen of its own; and their answer.
-LEAVING = {
-    "ask.keep": ("deck", "approve"),
-    "ask.always": ("deck", "approve"),
-    "ask.reject": ("deck", "reject"),
-    "review.keep": ("review", "approve"),
-    "review.reject": ("review", "reject"),
-    "review.close": ("review", ""),
-}
+# These leave what is looked at: `test_naming_answers`.
+LEAVING = ("ask.keep", "ask.always", "ask.reject", "review.keep", "review.reject", "review.close")
 
 
 def asking(path: Path) -> FakeHandle:
@@ -88,21 +81,6 @@ async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
         await stage.press("r")
         assert isinstance(stage.app.screen, Review)
         await every_command_runs(stage, "review")
-
-
-@pytest.mark.parametrize("ident", LEAVING)
-async def test_a_command_that_leaves_the_screen_runs(tmp_path: Path, ident: str) -> None:
-    where, answer = LEAVING[ident]
-    async with on_stage(asking(tmp_path)) as stage:
-        if where == "review":
-            await stage.press("r")
-        await stage.arm()
-        (command,) = (c for c in COMMANDS if c.id == ident)
-        assert await stage.app.carry_out(command), f"nobody carries out {ident}"
-        await stage.pull()
-        assert stage.app._exception is None
-        assert stage.app.screen is stage.deck
-        assert stage.handle.state.gate.answer == answer
 
 
 @pytest.mark.parametrize(("where", "key"), [("past", "T"), ("rounds", "v")])

@@ -279,17 +279,6 @@ async def test_a_run_is_put_away_only_by_its_name_and_never_while_at_work(folder
     assert discard_run(run).name == "r-2"
 
 
-async def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
-    async with listed(tmp_path) as stage:
-        assert "There is no run here yet." in stage.text()
-        await stage.press("enter", "r", "D", "R")
-        await stage.press("n")
-        assert isinstance(stage.app.screen, ChooseStart)
-        await stage.shows("row_softmax")
-        await stage.press("m")
-        assert "in mode review" in stage.text()
-
-
 async def test_the_samples_tell_what_each_is_and_those_that_are_not_timed_come_last(
     tmp_path: Path, begun: list[RunRequest]
 ) -> None:
@@ -342,9 +331,16 @@ async def test_the_first_screen_offers_a_demo_a_kernel_and_a_run(
     tmp_path: Path, begun: list[RunRequest]
 ) -> None:
     async with listed(tmp_path, (80, 24)) as stage:
+        assert "There is no run here yet." in stage.text()
         await stage.shows("t  try the demo: a bundled sample, without key or GPU")
         assert "n  tune a kernel of mine" in stage.text()
         assert stage.text().split("\n")[-1].strip().startswith("n new"), "nothing for a run"
-        await stage.press("t")
+        await stage.press("enter", "r", "D", "R")
+        await stage.press("n")
+        assert isinstance(stage.app.screen, ChooseStart)
+        await stage.shows("row_softmax")
+        await stage.press("m")
+        assert "in mode review" in stage.text()
+        await stage.press("escape", "t")
         await stage.shows("noted")
     assert [(each.sample, each.limits.max_rounds) for each in begun] == [("gelu_bias", 12)]

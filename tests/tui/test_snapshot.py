@@ -5,7 +5,6 @@ import unicodedata
 import pytest
 from msgspec.structs import replace
 
-from akg_tui.core import commands as cmd
 from akg_tui.core.measurement import Interval, Measurement, Outcome, Progress
 from akg_tui.core.phases import Mode, Phase
 from akg_tui.core.task import Agent
@@ -84,21 +83,6 @@ def test_the_rail_marks_the_live_phase_and_the_time_in_it() -> None:
     assert "✓EDIT ── ✓EVAL" in row, "EDIT comes next, and it is done for this round"
 
 
-def test_a_pause_says_how_to_go_on_and_what_a_step_will_do() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL)
-    handle.send(cmd.Pause())
-    handle.work()
-    told = plain(status(handle.state, "", None, handle.now, 118))
-    assert told == "PAUSED: space goes on, n takes one step"
-    assert "⋯ EVAL" in plain(phase_row(handle.state, handle.now, 118))
-
-
-def test_step_mode_says_which_transition_waits() -> None:
-    handle = FakeHandle(mode=Mode.STEP).work()
-    told = plain(status(handle.state, "", None, handle.now, 118))
-    assert told == "WAIT_STEP: n takes one step to BASELINE, m changes the mode"
-
-
 def test_what_comes_next_is_told_through_a_whole_run() -> None:
     handle = FakeHandle()
     guesses: list[tuple[Phase, Phase | None]] = []
@@ -108,11 +92,8 @@ def test_what_comes_next_is_told_through_a_whole_run() -> None:
     assert (Phase.EVAL, Phase.DECIDE) in guesses
     assert (Phase.DECIDE, Phase.PLAN) in guesses
     assert upcoming(handle.state, handle.now) is None
-
-
-def test_the_last_round_leads_to_done() -> None:
-    handle = FakeHandle(the_task=task(max_rounds=1)).work(lambda s: s.phase is Phase.DECIDE)
-    assert upcoming(handle.state, handle.now) is Phase.DONE
+    last = FakeHandle(the_task=task(max_rounds=1)).work(lambda s: s.phase is Phase.DECIDE)
+    assert upcoming(last.state, last.now) is Phase.DONE
 
 
 def test_the_plan_tells_each_state_with_sign_and_word() -> None:
@@ -145,11 +126,6 @@ def test_where_there_is_room_the_plan_tells_reasons() -> None:
     assert plain(long[1]) == "     1.31× [1.271, 1.349] KEPT faster: +31.0 % (+27.1 to +34.9)"
     assert "values differ: 37 of 65536, the first at [3, 17]" in plain(long[9])
     assert len(plan_view(handle.state, 70, 17).rows) == 9
-
-
-def test_hidden_keys_are_counted() -> None:
-    row = plain(keys_line([("a", "one"), ("b", "two"), ("c", "three")], 20, "more: ?"))
-    assert row == "a one  +2 more: ?"
 
 
 def test_the_sparkline_tells_rise_and_last_attempt() -> None:

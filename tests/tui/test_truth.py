@@ -164,7 +164,8 @@ async def test_a_pause_while_an_evaluation_runs_on_is_not_called_paused() -> Non
         stage.handle.send(cmd.FinishEval(wrong("no")))
         stage.handle.work()
         await stage.pull()
-        assert "PAUSED: space goes on" in stage.text()
+        assert "PAUSED: space goes on, n takes one step" in stage.text()
+        assert "⋯ EVAL" in stage.text()
 
 
 def test_a_baseline_that_failed_is_not_being_measured() -> None:

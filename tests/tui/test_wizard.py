@@ -19,26 +19,12 @@ from akg_tui.tui.run_start import Draft, Unfit
 from akg_tui.tui.screens.new_run import FIELDS, Wizard
 from akg_tui.view.controls.completion import paths
 from tests.engine.runs import KERNEL, REFERENCE
+from tests.evaluate import kernels
 
 from .listing import Listed, listed
 
 SMALL = (80, 24)
 KNOBLESS = "class ModelNew:\n    pass\n"
-TRUE_REFERENCE = """import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.softmax(x, -1)
-
-
-def get_inputs():
-    return [torch.randn(8, 16)]
-
-
-def get_init_inputs():
-    return []
-"""
 CORRECT = Measurement(outcome=Outcome.CORRECT, candidate_ms=2.0)
 
 
@@ -300,7 +286,7 @@ async def checked(stage: Listed) -> None:
 async def test_a_kernel_is_made_of_the_reference_where_none_is_named(
     tmp_path: Path, judged: list[Measurement], begun: list[RunRequest]
 ) -> None:
-    (tmp_path / "reference.py").write_text(TRUE_REFERENCE)
+    (tmp_path / "reference.py").write_text(kernels.REFERENCE)
     async with listed(tmp_path, SMALL) as stage:
         await to_wizard(stage)
         await write(stage, "kernel", "")
