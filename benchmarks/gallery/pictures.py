@@ -162,9 +162,6 @@ async def _read(screen: Runs) -> None:
         screen.pull_runs(screen.workbench.wall_clock())
         await asyncio.sleep(0.01)
     screen._sort()
-    while screen.chart.display and screen.chart.view is None:
-        screen.pull_runs(screen.workbench.wall_clock())
-        await asyncio.sleep(0.01)
 
 
 def _under_way(handle: Recorded, recording: Recording, upto: int) -> None:
