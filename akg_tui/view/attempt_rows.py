@@ -147,42 +147,34 @@ Cell = tuple[str, str]
 """The text of a cell, and its role."""
 
 
-class AttemptColumns(OnDemand[Line]):
-    """A table with a row per name and a column per attempt, newest first.
+def _table(
+    attempts: Sequence[Attempt],
+    rows: Sequence[tuple[str, Sequence[Cell]]],
+    *,
+    head: str,
+    empty: str,
+    cell: int,
+    room: int,
+) -> list[Line]:
+    """Return a table with a row per name and a column per attempt, newest first.
 
     `rows` are the cells of each name, one for each of `attempts`; `head` is above the names, and
     `empty` is shown instead of a table without names.
     """
-
-    def __init__(
-        self,
-        attempts: Sequence[Attempt],
-        rows: Sequence[tuple[str, Sequence[Cell]]],
-        *,
-        head: str,
-        empty: str,
-        cell: int,
-        room: int,
-    ) -> None:
-        heads = [(one_line(a.item) or tr("seed"), VERDICT[a.verdict][1]) for a in attempts]
-        self._rows = [(head, heads), *rows]
-        widest = max((cells(name) for name, _ in self._rows), default=0)
-        self._wide = min(widest, max(6, room // 3, room - len(attempts) * (cell + 1)))
-        self._empty, self._cell, self._room = empty, cell, room
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def _made(self, index: int) -> Line:
-        if len(self._rows) == 1:
-            return fit(line((self._empty, "faint")), self._room)
-        name, values = self._rows[index]
-        shown = cut(name, self._wide)
-        spans = [(shown + " " * (self._wide - cells(shown)), "text" if index else "faint")]
-        for text, role in values[: max(1, (self._room - self._wide) // (self._cell + 1))]:
-            short = cut(text, self._cell)
-            spans.append((" " * (self._cell + 1 - cells(short)) + short, role))
-        return fit(tuple(spans), self._room)
+    if not rows:
+        return [fit(line((empty, "faint")), room)]
+    heads = [(one_line(a.item) or tr("seed"), VERDICT[a.verdict][1]) for a in attempts]
+    widest = max(cells(name) for name in (head, *(name for name, _ in rows)))
+    wide = min(widest, max(6, room // 3, room - len(attempts) * (cell + 1)))
+    made: list[Line] = []
+    for name, values in ((head, heads), *rows):
+        shown = cut(name, wide)
+        spans = [(shown + " " * (wide - cells(shown)), "text" if made else "faint")]
+        for text, role in values[: max(1, (room - wide) // (cell + 1))]:
+            short = cut(text, cell)
+            spans.append((" " * (cell + 1 - cells(short)) + short, role))
+        made.append(fit(tuple(spans), room))
+    return made
 
 
 def _columns(cell: int, room: int) -> int:
@@ -240,7 +232,7 @@ def _case_ratio(case: CaseTiming | None) -> tuple[str, str]:
     return told, "verdict.keep" if case.ratio.low > 1 else "muted"
 
 
-def case_columns(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
+def case_columns(attempts: Sequence[Attempt], room: int) -> list[Line]:
     """Return the ratios in each case: a row per case."""
     timed = [attempt for attempt in reversed(attempts) if attempt.measurement.cases]
     timed = timed[: _columns(_CASE_CELL, room)]
@@ -250,13 +242,13 @@ def case_columns(attempts: Sequence[Attempt], room: int) -> AttemptColumns:
         for name in (found[0] if found else ())
     ]
     empty = tr("no attempt was timed by case")
-    return AttemptColumns(timed, rows, head=tr("case"), empty=empty, cell=_CASE_CELL, room=room)
+    return _table(timed, rows, head=tr("case"), empty=empty, cell=_CASE_CELL, room=room)
 
 
 _METRIC_CELL = 13
 
 
-def metric_columns(names: Sequence[str], attempts: Sequence[Attempt], room: int) -> AttemptColumns:
+def metric_columns(names: Sequence[str], attempts: Sequence[Attempt], room: int) -> list[Line]:
     """Return the metrics that the task declares: a row per metric."""
     told = [attempt for attempt in reversed(attempts) if attempt.measurement.metrics]
     told = told[: _columns(_METRIC_CELL, room)]
@@ -266,7 +258,7 @@ def metric_columns(names: Sequence[str], attempts: Sequence[Attempt], room: int)
         for name in (names if told else ())
     ]
     empty = tr("no attempt has a metric yet")
-    return AttemptColumns(told, rows, head=tr("metric"), empty=empty, cell=_METRIC_CELL, room=room)
+    return _table(told, rows, head=tr("metric"), empty=empty, cell=_METRIC_CELL, room=room)
 
 
 def metric_rows(found: Measurement, room: int) -> list[Line]:

@@ -311,7 +311,8 @@ def draw(plot: Plot, width: int, height: int) -> list[Line]:
         told = tr("too small for a chart: {key} gives it all the room", key=zoom)
         return [fit(line((told, "muted")), width)]
     columns, rows = room
-    scale = scale_of(plot, 2 * rows, 2)
+    # Points without a value have the last row to themselves.
+    scale = Scale(values_of(plot), 2 * (rows - any(each.floor for each in plot.series)))
     across = (columns - 1) / axis_length(plot.last_x)
     signs: Signs = [{} for _ in range(rows)]
     shaded: set[int] = set()
@@ -365,13 +366,6 @@ def values_of(plot: Plot) -> list[float]:
         if each.reach:
             values += [max(least, each.reach[0]), min(high + reach, each.reach[1])]
     return values
-
-
-def scale_of(plot: Plot, steps: int, row: int) -> Scale:
-    """Return the scale of a plot over `steps` steps. Points without a value have the last `row`
-    steps to themselves.
-    """
-    return Scale(values_of(plot), steps - row * any(each.floor for each in plot.series))
 
 
 def columns_of(xs: Sequence[int], across: float) -> Iterator[tuple[int, int, int]]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from textual.content import Content
 
 from akg_tui.core.plan.knob_effects import search_of
-from akg_tui.core.state import Attempt
+from akg_tui.core.state import Attempt, RunState
 from akg_tui.core.summary import climb_of
 from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import Lead, LineView
 from akg_tui.view.attempt_rows import (
-    AttemptColumns,
     AttemptRows,
     case_columns,
     knob_rows,
@@ -18,7 +17,7 @@ from akg_tui.view.attempt_rows import (
 )
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import cells, line
+from akg_tui.view.spans import Line, cells, line
 
 
 class AttemptsPane(LineView, Pane):
@@ -68,15 +67,9 @@ class AttemptsPane(LineView, Pane):
         if cells(told) + 4 > self.room:
             told = tr("ratio over the best then")
         self.border_subtitle = Content(subtitles.get(self._table, told))
-        if self._table == "knobs":
-            self._attempts, self._picked = attempts, range(0)
-            found = search_of(state, self._seed[1])
-            untold = [line((tr("no knob was measured yet"), "faint"))]
-            self.put(knob_rows(found, climb_of(state), self.room) if found else untold)
-            return
         if self._table != "attempts":
             self._attempts, self._picked = attempts, range(0)
-            self.put(self._columns(attempts))
+            self.put(self._other_rows(state))
             return
         top = self.top
         grown = len(attempts) - len(self._attempts)
@@ -100,10 +93,16 @@ class AttemptsPane(LineView, Pane):
         there = {"cases": self._has_cases, "metrics": bool(self._metrics), "knobs": self._seed[1]}
         return ["attempts", *(name for name, has in there.items() if has)]
 
-    def _columns(self, attempts: tuple[Attempt, ...]) -> AttemptColumns:
+    def _other_rows(self, state: RunState) -> list[Line]:
+        """Return the rows of the table by case, by metric or by value of the knobs."""
         if self._table == "metrics":
-            return metric_columns(self._metrics, attempts, self.room)
-        return case_columns(attempts, self.room)
+            return metric_columns(self._metrics, state.attempts, self.room)
+        if self._table == "cases":
+            return case_columns(state.attempts, self.room)
+        found = search_of(state, self._seed[1])
+        if found is None:
+            return [line((tr("no knob was measured yet"), "faint"))]
+        return knob_rows(found, climb_of(state), self.room)
 
     def _mark(self) -> None:
         row = self._row_of_pick()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -16,9 +15,7 @@ from akg_tui.tui.widgets.line_view import LineView, folds_again
 from akg_tui.view.agent_log import AgentLog, skipped_line, tail
 from akg_tui.view.controls.command_registry import way_to
 from akg_tui.view.language import tr
-from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.run_snapshot import RunSnapshot
-from akg_tui.view.spans import Line
 
 
 class LogPane(LineView, Pane):
@@ -105,7 +102,7 @@ class LogPane(LineView, Pane):
         head = [skipped_line(skipped, self.room)] if skipped else []
         self._head = len(head)
         last = tail(snapshot.state, stream, self.room)
-        self.put(Joined([head, self.agent_log.rows, last]), since=since)
+        self.put([*head, *self.agent_log.rows, *last], since=since)
         if self._pick is not None:
             self._show_pick(bring=False)
 
@@ -157,10 +154,9 @@ class LogPane(LineView, Pane):
         number = self._pick
         if number is None or not self.agent_log.folds(number):
             return tr("this entry is told in full already")
+        head, last = self._rows[: self._head], self._rows[self._head + len(self.agent_log.rows) :]
         self.agent_log.fold(number)
-        rows = self._rows
-        assert isinstance(rows, Joined)
-        self.put(Joined(rows.parts))
+        self.put([*head, *self.agent_log.rows, *last])
         self._show_pick()
         return folds_again()
 
@@ -181,24 +177,6 @@ class LogPane(LineView, Pane):
     def _tell_follow(self) -> None:
         held = tr("held: {key} follows", key=way_to("log.follow"))
         self.border_subtitle = Content(tr("follows") if self.follow else held)
-
-
-class Joined(OnDemand[Line]):
-    """Several lists of rows in sequence, without a copy of any."""
-
-    def __init__(self, parts: Sequence[Sequence[Line]]) -> None:
-        self.parts = parts
-        self._count = sum(len(part) for part in parts)
-
-    def __len__(self) -> int:
-        return self._count
-
-    def _made(self, index: int) -> Line:
-        for part in self.parts:
-            if index < len(part):
-                return part[index]
-            index -= len(part)
-        raise IndexError(index)
 
 
 def unsaid(stream: str, said: str) -> str:

@@ -8,7 +8,6 @@ from akg_tui.core.sanitize import Said
 from akg_tui.core.state import Item
 from akg_tui.tui.panes.pane import Pane, Shared
 from akg_tui.tui.widgets.line_view import LineView, folds_again
-from akg_tui.view.controls.command_registry import key_of
 from akg_tui.view.language import tr
 from akg_tui.view.plan_rows import PlanView, plan_subtitle, plan_view
 from akg_tui.view.run_snapshot import RunSnapshot
@@ -44,7 +43,7 @@ class PlanPane(LineView, Pane):
         was, self._picked = self._picked, self._view.spans.get(self._pick or "", range(0))
         if focused and self._picked != was:
             self.bring(self._picked)  # the picked item was moved
-        self.border_subtitle = Content(_hands() if focused and room > 40 else plan_subtitle(state))
+        self.border_subtitle = Content(plan_subtitle(state))
         if not focused:
             self.reveal(self._view.at)
 
@@ -95,14 +94,3 @@ class PlanPane(LineView, Pane):
         self._unfolded, self._pick = unfolded, name
         self.forget()
         self.call_after_refresh(lambda: self.choose(name))
-
-
-def _hands() -> str:
-    """Return the keys that change the plan, with their words."""
-    pairs = [
-        (key_of("plan.add"), tr("add")),
-        (key_of("plan.edit"), tr("edit")),
-        (key_of("plan.drop"), tr("drop")),
-        (f"{key_of('plan.down')} {key_of('plan.up')}".strip(), tr("move")),
-    ]
-    return "  ".join(f"{key} {word}" for key, word in pairs if key)
