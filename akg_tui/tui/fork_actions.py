@@ -6,7 +6,6 @@ The store writes fork and limits, in a thread.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
@@ -14,9 +13,6 @@ from typing import TYPE_CHECKING
 
 from akg_tui.core import commands as cmd
 from akg_tui.core.sanitize import one_line
-from akg_tui.core.state import RunState
-from akg_tui.core.stopping.limit_table import QUEUE_EXHAUSTED
-from akg_tui.core.stopping.limits import stop_reasons
 from akg_tui.store.errors import StoreError
 from akg_tui.store.fork import fork_run
 from akg_tui.store.run_at_rest import command_at_rest
@@ -32,14 +28,6 @@ if TYPE_CHECKING:
 
 
 MORE_ROUNDS = 20  # offered for a run that is over
-
-
-def why_at_once(state: RunState) -> str:
-    """Return the reasons why a run in this state would end at once; "" if it would go on."""
-    stops = stop_reasons(state, time.time())
-    # A raised limit makes the run plan again, so an empty queue is only a reason if alone.
-    told = [each for each in stops if each != QUEUE_EXHAUSTED] or stops
-    return "; ".join(retold(each) for each in told)
 
 
 def fork(app: App[int], path: Path, number: int, tell: Callable[[str], None]) -> None:

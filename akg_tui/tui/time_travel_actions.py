@@ -20,7 +20,7 @@ from akg_tui.core.summary import best_of
 from akg_tui.engine.follower import Followed
 from akg_tui.store.errors import StoreError
 from akg_tui.store.run_at_rest import command_at_rest
-from akg_tui.tui.fork_actions import fork, why_at_once
+from akg_tui.tui.fork_actions import fork
 from akg_tui.tui.screens.dialogs import Confirm
 from akg_tui.tui.screens.rounds import Rounds
 from akg_tui.tui.screens.run_screen import Workbench
@@ -207,12 +207,8 @@ class TimeTravel:
             if yes:
                 fork(self._app, path, mark.round, self._workbench.say)
 
-        words = [*_fork_words(path, mark, state)]
-        if self.place and (why := why_at_once(self.place.past.at(mark.seq))):
-            words.append(tr("It would end at once ({why}): {key} there gives it more rounds.",
-                            why=why, key=way_to("run.more")))  # fmt: skip
         title = tr("fork at the end of round {number}?", number=mark.round)
-        question = Confirm(title, words, tr("fork"))
+        question = Confirm(title, _fork_words(path, mark, state), tr("fork"))
         self._app.push_screen(question, answered)
 
 
