@@ -255,23 +255,17 @@ def test_importing_the_workbench_loads_nothing_heavy() -> None:
     assert printed(code) == "[] ['akg_tui.core', 'akg_tui.core.sanitize']\n"
 
 
-def test_the_panes_of_evidence_load_no_library_of_arrays() -> None:
+def test_a_start_loads_no_library_of_arrays_and_is_not_interrupted_to_look_for_garbage() -> None:
     code = (
-        "import sys, akg_tui.tui.screens.deck, akg_tui.tui.panes.roofline_pane\n"
+        "import gc, sys; from akg_tui.tui.garbage_collection import hold\n"
+        "hold(); before = gc.get_stats()[0]['collections']\n"
+        "import akg_tui.tui.app, akg_tui.tui.screens.deck, akg_tui.tui.panes.roofline_pane\n"
         "import akg_tui.tui.panes.instructions, akg_tui.evidence.asking\n"
         "print(sorted({'torch', 'numpy'} & set(sys.modules)))\n"
-    )
-    assert printed(code) == "[]\n"
-
-
-def test_a_start_is_not_interrupted_to_look_for_garbage() -> None:
-    code = (
-        "import gc; from akg_tui.tui.garbage_collection import hold\n"
-        "hold(); before = gc.get_stats()[0]['collections']\n"
-        "import akg_tui.tui.app, akg_tui.tui.screens.deck, akg_tui.engine.engine\n"
+        "import akg_tui.engine.engine\n"
         "print(gc.isenabled(), gc.get_stats()[0]['collections'] - before)\n"
     )
-    assert printed(code) == "True 0\n"
+    assert printed(code) == "[]\nTrue 0\n"
 
 
 async def test_the_list_of_runs_is_copied_and_what_needs_a_run_says_that_none_is_open(

@@ -141,18 +141,12 @@ async def test_what_is_left_out_goes_back_to_the_agent_as_an_item_to_try() -> No
     assert handle.state.pending[0].pinned
 
 
-async def test_sending_back_needs_something_to_say() -> None:
-    async with on_stage(two_hunks()) as stage:
-        await in_review(stage)
-        await stage.press("B", "enter")
-        assert "say first what to change" in stage.text()
-    assert answers(stage.handle) == []
-
-
 async def test_the_words_typed_after_b_go_back_with_the_candidate_and_call_no_command() -> None:
     async with on_stage(two_hunks()) as stage:
         review = await in_review(stage)
-        await stage.press("B", *"xKDq no", "backspace")
+        await stage.press("B", "enter")
+        assert "say first what to change" in stage.text()
+        await stage.press(*"xKDq no", "backspace")
         assert review.comment.value == "xKDq n"
         assert (review.diff.left_out, stage.app.screen) == (frozenset(), review)
         await stage.arm()

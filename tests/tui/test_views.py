@@ -161,7 +161,7 @@ def test_the_chart_by_tokens_is_drawn_where_they_are_known() -> None:
         state = evolve(state, msgspec.structs.replace(r, event=event))
     assert state is not None
     plot, told = chart(state, "tokens")
-    assert told.count("▪") == 4
+    assert (told.count("✓"), told.count("▪"), told.count("✗")) == (4, 4, 1)
     assert "k" in told.splitlines()[-1]
     assert plot.last_x == 4_500 * sum(isinstance(r.event, ev.ModelReplied) for r in handle.records)
 
