@@ -112,8 +112,9 @@ async def test_machine_code_stands_below_its_source_lines_and_is_compared_with_t
         await stage.press("9", "z")
         shown = await until(stage, "the likeliest hot loop")
         assert len(answers.kernels) == 2
-        await stage.press("9")
+        await stage.press("9", "z")
         assert len(answers.kernels) == 2
+        await a_key_leads_from_a_line_to_its_instructions_and_back(stage)
     assert "9 machine code of kernel.py +2 -2" in shown
     assert f"{SUM_LINE}" in shown
     assert "sum += y[i]" in shown
@@ -127,25 +128,20 @@ async def test_machine_code_stands_below_its_source_lines_and_is_compared_with_t
     assert "g++ 12 -O3" in shown
 
 
-async def test_a_key_leads_from_a_line_to_its_instructions_and_back() -> None:
-    async with staged(at_work()) as (stage, _):
-        await stage.press("9")
-        await until(stage, "hot loop")
-        await stage.press("2")
-        stage.source.to_line(MAX_LINE)
-        await stage.press("C")
-        assert stage.deck.active == "asm"
-        assert f"the instructions of line {MAX_LINE}" in stage.text()
-        picked = [
-            stage.deck.pane("asm", InstructionsPane).rows[n]
-            for n in stage.deck.pane("asm", InstructionsPane)._picked
-        ]
-        assert "vmaxss" in "".join(map(plain, picked))
-        assert "not vectorized: ␛]0;title␇ a chain" in "".join(map(plain, picked))
-        await stage.press("down", "enter")
-        assert stage.deck.active == "source"
-        assert stage.source.to_code().place == (0, SUM_LINE)
-        assert f"line {SUM_LINE}" in stage.text()
+async def a_key_leads_from_a_line_to_its_instructions_and_back(stage: Stage) -> None:
+    await stage.press("2")
+    stage.source.to_line(MAX_LINE)
+    await stage.press("C")
+    assert stage.deck.active == "asm"
+    assert f"the instructions of line {MAX_LINE}" in stage.text()
+    pane = stage.deck.pane("asm", InstructionsPane)
+    picked = "".join(plain(pane.rows[n]) for n in pane._picked)
+    assert "vmaxss" in picked
+    assert "not vectorized: ␛]0;title␇ a chain" in picked
+    await stage.press("down", "enter")
+    assert stage.deck.active == "source"
+    assert stage.source.to_code().place == (0, SUM_LINE)
+    assert f"line {SUM_LINE}" in stage.text()
 
 
 async def test_nothing_is_read_while_a_kernel_is_timed() -> None:

@@ -71,16 +71,14 @@ async def every_command_runs(stage: Stage, where: Where) -> None:
                 await back_to(stage, screen)
 
 
-async def test_every_command_of_the_deck_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("where", "keys"), [("deck", ()), ("review", ("r",))])
+async def test_every_command_of_the_deck_and_of_the_review_runs(
+    tmp_path: Path, where: Where, keys: tuple[str, ...]
+) -> None:
     async with on_stage(asking(tmp_path), armed=True) as stage:
-        await every_command_runs(stage, "deck")
-
-
-async def test_every_command_of_the_review_runs(tmp_path: Path) -> None:
-    async with on_stage(asking(tmp_path), armed=True) as stage:
-        await stage.press("r")
-        assert isinstance(stage.app.screen, Review)
-        await every_command_runs(stage, "review")
+        await stage.press(*keys)
+        assert isinstance(stage.app.screen, Review) is (where == "review")
+        await every_command_runs(stage, where)
 
 
 @pytest.mark.parametrize(("where", "key"), [("past", "T"), ("rounds", "v")])

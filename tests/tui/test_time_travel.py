@@ -326,17 +326,6 @@ def seq_of_event(handle: FakeHandle, kind: type, attempt: int) -> int:
     )
 
 
-async def evaluated(stage: Stage) -> None:
-    """Attempt 4 is being timed, and three estimates of it were seen."""
-    handle = stage.handle
-    blob = handle.state.work_blob
-    assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 4, blob)) is None
-    for n in range(3):
-        interval = Interval(1.0, 0.8 + n / 20, 1.2 - n / 20, 0.95)
-        handle.live.report(Progress("time", n, 8, ratio=interval))
-        await stage.pull()
-
-
 def pane(stage: Stage) -> list[str]:
     shown = stage.deck.panes["eval"]
     assert isinstance(shown, LineView)
@@ -347,15 +336,21 @@ def funnel(rows: list[str]) -> list[str]:
     return [row for row in rows if "├" in row]
 
 
-async def test_the_estimates_of_now_survive_a_journey_and_are_shown_with_no_other_attempt() -> None:
-    async with on_stage(FakeHandle().to_phase(Phase.EVAL, settled=3)) as stage:
+async def test_estimates_are_shown_with_their_attempt_alone_now_and_in_the_past() -> None:
+    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
+    async with on_stage(handle) as stage:
         await stage.press("8", "z")
-        await evaluated(stage)
+        blob = handle.state.work_blob
+        assert handle.send(cmd.StartEval(ev.Purpose.CANDIDATE, 4, blob)) is None
+        for n in range(3):
+            interval = Interval(1.0, 0.8 + n / 20, 1.2 - n / 20, 0.95)
+            handle.live.report(Progress("time", n, 8, ratio=interval))
+            await stage.pull()
         live = pane(stage)
         assert len(funnel(live)) == 3
         await stage.press("T")
         for kind, attempt in ((ev.EvalStarted, 2), (ev.EvalFinished, 2), (ev.EvalStarted, 4)):
-            stage.app.time_travel.action_past_go(seq_of_event(stage.handle, kind, attempt))
+            stage.app.time_travel.action_past_go(seq_of_event(handle, kind, attempt))
             await stage.pull()
             shown = pane(stage)
             assert f"attempt {attempt}" in shown[0]
@@ -363,13 +358,6 @@ async def test_the_estimates_of_now_survive_a_journey_and_are_shown_with_no_othe
             assert not any("5/8" in row or "2/8" in row for row in shown)
         await stage.press("L")
         assert funnel(pane(stage)) == funnel(live)
-
-
-async def test_a_measurement_of_the_past_has_its_own_estimates_where_they_are_known() -> None:
-    handle = FakeHandle().to_phase(Phase.EVAL, settled=3)
-    async with on_stage(handle) as stage:
-        await stage.press("8", "z")
-        await evaluated(stage)
         assert handle.send(cmd.FinishEval(faster(0.91, ms=3.5))) is None
         handle.work(lambda state: state.settled == 4)
         await stage.pull()

@@ -275,25 +275,18 @@ async def test_a_check_is_cut_off_by_escape(
     assert not (tmp_path / "mytask").exists()
 
 
-async def checked(stage: Listed) -> None:
-    """Begin a check and wait for its end, which a command of its own may delay for long."""
-    wizard = stage.app.screen
-    assert isinstance(wizard, Wizard)
-    await stage.press("enter")
-    await wizard._work.wait()
-
-
 async def test_a_kernel_is_made_of_the_reference_where_none_is_named(
     tmp_path: Path, judged: list[Measurement], begun: list[RunRequest]
 ) -> None:
     (tmp_path / "reference.py").write_text(kernels.REFERENCE)
     async with listed(tmp_path, SMALL) as stage:
-        await to_wizard(stage)
+        wizard = await to_wizard(stage)
         await write(stage, "kernel", "")
         await write(stage, "dsl", "torch")
         await write(stage, "agent", "qwen3-coder")
         await write(stage, "server", "http://127.0.0.1:8080")
-        await checked(stage)
+        await stage.press("enter")
+        await wizard._work.wait()  # the commands of the check may take long
         await stage.shows("enter again writes the task and begins the run")
         assert not (tmp_path / "mytask").exists()
         await stage.press("enter")
