@@ -120,8 +120,8 @@ async def test_a_cut_answer_says_where_the_rest_is_and_escape_lets_go_of_what_is
     uses(handle, "s2", "read_kernel", SOURCE * 3)
     async with on_stage(handle) as stage:
         await pick(stage, "s2", "enter", "up", "enter")
-        rows = "\n".join(str(row) for row in subagent(stage).rows)
-        assert "(cut here: trace/000902-task/messages.jsonl has the rest)" in rows
+        told = " ".join(plain(row).strip() for row in subagent(stage).rows)
+        assert "(cut here: trace/000902-task/messages.jsonl has the rest)" in told
         await stage.press("escape")
         assert stage.deck.active == "subagent"
 
