@@ -120,17 +120,19 @@ def test_a_limit_is_a_number_above_zero(text: str) -> None:
         limited(task().policy, text)
 
 
-async def test_a_new_plan_or_a_diagnosis_is_called_for() -> None:
+@pytest.mark.parametrize(
+    ("line", "command"),
+    [
+        ("replan the flags lead nowhere", cmd.ForceReplan("the flags lead nowhere")),
+        ("replan", cmd.ForceReplan()),
+        ("diagnose", cmd.ForceDiagnosis()),
+    ],
+)
+async def test_a_new_plan_or_a_diagnosis_is_called_for(line: str, command: cmd.Command) -> None:
     async with on_stage(at_work()) as stage:
-        for line, command in (
-            ("diagnose", cmd.ForceDiagnosis()),
-            ("replan", cmd.ForceReplan()),
-            ("replan the flags lead nowhere", cmd.ForceReplan("the flags lead nowhere")),
-        ):
-            stage.app.say("")
-            await stage.command(line)
-            assert stage.handle.sent[-1] == command
-            assert "is called for" in stage.text()
+        await stage.command(line)
+        assert stage.handle.sent[-1] == command
+        assert "is called for" in stage.text()
 
 
 class Edited(FakeHandle):
