@@ -148,7 +148,7 @@ class RunScanner:
                 continue
             found.size, found.at = now.size, now.at
             if found.summary is not None and found.read != self._print(found):
-                self._take(found, summarize_run(found.path))
+                self._read(found)
 
     def _read_all(self) -> None:
         while not self._stop.is_set() and not self._again.is_set():
