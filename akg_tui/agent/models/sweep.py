@@ -10,7 +10,7 @@ import asyncio
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from akg_tui.agent.chat import (
     AssistantMessage,
@@ -29,7 +29,6 @@ from akg_tui.core.kernel.knobs import (
     describe,
     find_knobs,
     read_setting,
-    with_value,
 )
 from akg_tui.core.phases import SETTLED, ItemState, Phase
 from akg_tui.core.plan.remembered import remembered_settings
@@ -38,27 +37,7 @@ from akg_tui.core.state import RunState
 REMEMBERED = 4  # settings of earlier runs that are tried first
 BATCH = 4  # items in a plan; small, so that the next plan uses their results soon
 
-_VIEW_FILE = re.compile(r"^@(\S+) r\d+ ")
-_VIEW_LINE = re.compile(r"^(\d+[a-z]+)\|(.*)$")
-
-
-class _ViewLine(NamedTuple):
-    """A line of the kernel in the tagged view, with the file that the view names."""
-
-    file: str
-    anchor: str
-    text: str
-
-
-def _view_lines(view: str) -> list[_ViewLine]:
-    found: list[_ViewLine] = []
-    file = ""
-    for row in view.split("\n"):
-        if line := _VIEW_LINE.match(row):
-            found.append(_ViewLine(file, line[1], line[2]))
-        elif name := _VIEW_FILE.match(row):
-            file = name[1]
-    return found
+_VIEW_LINE = re.compile(r"^\d+[a-z]+\|(.*)$", re.MULTILINE)
 
 
 class Sweep:
@@ -78,26 +57,24 @@ class Sweep:
             raise ModelFailed("sweep: the request has no state of a run")
         view = _kernel_view(request)
         if view is None:
-            # Each visit needs the tags of the kernel as it is now; only the first says so.
+            # Each visit needs the values of the kernel as it is now; only the first says so.
             first = state.phase is Phase.PLAN and not state.rounds
             text = "I read the kernel to find its declared knobs." if first else ""
             reply = _reply(request, text, "read_kernel", {})
         else:
             try:
-                reply = await self._act(request, state, _view_lines(view))
+                reply = await self._act(request, state, _VIEW_LINE.findall(view))
             except BadKnob as error:
                 raise ModelFailed(f"sweep: {error}") from None
         on_delta(reply.text)
         return reply
 
-    async def _act(
-        self, request: ChatRequest, state: RunState, kernel: Sequence[_ViewLine]
-    ) -> ChatReply:
-        knobs = find_knobs([line.text for line in kernel])
+    async def _act(self, request: ChatRequest, state: RunState, kernel: Sequence[str]) -> ChatReply:
+        knobs = find_knobs(kernel)
         if not knobs:
             return _reply(request, HOW_TO_DECLARE, "finish", {"reason": HOW_TO_DECLARE})
         if state.phase is Phase.EDIT:
-            return self._edit(request, state, kernel, knobs)
+            return self._edit(request, state, knobs)
         if state.phase is Phase.DIAGNOSE:
             return self._diagnose(request, state)
         # In a thread, because the import and the run of the sampler would block the event loop.
@@ -130,18 +107,12 @@ class Sweep:
         text = f"A search over declared knobs, not a language model: {done}. Next: {len(items)}."
         return _reply(request, text, "submit_plan", {"items": items, "summary": text})
 
-    def _edit(
-        self,
-        request: ChatRequest,
-        state: RunState,
-        kernel: Sequence[_ViewLine],
-        knobs: Sequence[Knob],
-    ) -> ChatReply:
+    def _edit(self, request: ChatRequest, state: RunState, knobs: Sequence[Knob]) -> ChatReply:
         if state.active is None:
             raise ModelFailed("sweep: there is no active item")
         item = state.item(state.active)
         wanted = read_setting(item.text)
-        edits: dict[str, list[dict[str, Any]]] = {}
+        setting: dict[str, Value] = {}
         changed: list[str] = []
         for knob in knobs:
             value = wanted.get(knob.name, knob.value)
@@ -149,22 +120,13 @@ class Sweep:
                 continue
             if value not in knob.choices:
                 raise ModelFailed(f"sweep: {knob.name}={value!r} is not among its choices")
-            at = kernel[knob.line - 1]
-            line = with_value(at.text, value)
-            op = {"op": "replace", "from": at.anchor, "to": at.anchor, "lines": [line]}
-            edits.setdefault(at.file, []).append(op)
+            setting[knob.name] = value
             changed.append(f"{knob.name}: {knob.value!r} → {value!r}")
-        if not edits:
+        if not setting:
             raise ModelFailed(f"sweep: {item.id} sets nothing that the kernel does not have")
-        text = f"{item.id}: " + ", ".join(changed)
-        arguments: dict[str, Any] = {"note": ", ".join(changed)}
-        if len({line.file for line in kernel}) == 1:
-            arguments = {"ops": next(iter(edits.values())), **arguments}
-            return _reply(request, text, "edit_kernel", arguments)
-        (path, ops), *others = edits.items()
-        more = [{"path": file, "ops": each} for file, each in others]
-        arguments |= {"path": path, "ops": ops} | ({"more": more} if more else {})
-        return _reply(request, text, "edit_kernel", arguments)
+        note = ", ".join(changed)
+        arguments = {"set": setting, "note": note}
+        return _reply(request, f"{item.id}: {note}", "submit_kernel", arguments)
 
     def _diagnose(self, request: ChatRequest, state: RunState) -> ChatReply:
         blamed = _shared_only_by_failures(measured_settings(state))
