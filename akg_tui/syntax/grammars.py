@@ -1,4 +1,4 @@
-"""The tree-sitter grammars of kernel files, and incremental parsing of edited text.
+"""The tree-sitter grammars of kernel files, and patient parsing with them.
 
 Owns only the grammars, which are loaded when a file needs one. Neither checks nor colours files.
 """
@@ -47,29 +47,11 @@ def parser_of(grammar: Grammar) -> Parser:
     return tree_sitter.Parser(language(grammar))
 
 
-def edited(tree: Tree, before: bytes, after: bytes) -> Tree:
-    """Return a copy of the tree of `before`, marked where `after` differs, to parse it."""
-    start = _common(before, after)
-    tail = min(_common(before[::-1], after[::-1]), min(len(before), len(after)) - start)
-    old_end, new_end = len(before) - tail, len(after) - tail
-    tree = tree.copy()
-    tree.edit(
-        start_byte=start,
-        old_end_byte=old_end,
-        new_end_byte=new_end,
-        start_point=_point(before, start),
-        old_end_point=_point(before, old_end),
-        new_end_point=_point(after, new_end),
-    )
-    return tree
-
-
-def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | None:
+def parse_patiently(grammar: Grammar, data: bytes) -> Tree | None:
     """Parse in a thread and release the interpreter lock at intervals: tree-sitter itself would
     hold the lock for the third of a second that 20,000 lines take.
 
-    `tree` is the tree of another version of the text, as `edited` returns it. Return None for a
-    text that takes longer than `_LIMIT_S`.
+    Return None for a text that takes longer than `_LIMIT_S`.
     """
     begin, steps = time.thread_time(), 0
     late = over = False
@@ -91,29 +73,9 @@ def parse_patiently(grammar: Grammar, data: bytes, tree: Tree | None) -> Tree | 
     def stop(_offset: int, _errors: object) -> bool:
         return rest()
 
-    parser = parser_of(grammar)
     try:
-        if tree is None:
-            found = parser.parse(piece, progress_callback=stop)
-        else:
-            found = parser.parse(piece, tree, progress_callback=stop)
+        found = parser_of(grammar).parse(piece, progress_callback=stop)
     except ValueError:  # "Parsing failed": `stop` ended the parse
         return None
     over = True
     return None if late else found
-
-
-def _common(one: bytes, other: bytes) -> int:
-    """Return the length of the common prefix in bytes."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[:middle] == other[:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _point(data: bytes, offset: int) -> tuple[int, int]:
-    return data.count(b"\n", 0, offset), offset - (data.rfind(b"\n", 0, offset) + 1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, overload
 
-from akg_tui.syntax.grammars import BOM, Grammar, edited, grammar_of, language, parse_patiently
+from akg_tui.syntax.grammars import BOM, Grammar, grammar_of, language, parse_patiently
 
 if TYPE_CHECKING:
     from tree_sitter import Query, Tree
@@ -46,36 +46,24 @@ class _Part:
     tree: Tree
 
 
-def highlight(text: str, before: Highlighted | None = None, name: str = ".py") -> Highlighted:
+def highlight(text: str, name: str = ".py") -> Highlighted:
     """Return the lines of a kernel file, as `Highlighted`. Slow: call it in a thread.
 
-    With another version of the file in `before`, only the differences are parsed. A file that takes
-    too long to parse, or whose `name` is of no known language, has no colour.
+    A file that takes too long to parse, or whose `name` is of no known language, has no colour.
     """
     data = text.encode("utf-8", "surrogatepass").removeprefix(BOM)
     grammar = grammar_of(name)
-    if grammar is None:
-        return Highlighted(data, ())
-    former = before.parts if before else ()
-    whole = _parsed(grammar, 0, data, former[0] if former else None)
+    whole = _parsed(grammar, 0, data) if grammar is not None else None
     if whole is None:
         return Highlighted(data, ())
     if grammar != "python":
         return Highlighted(data, (whole,))
-    inner = [
-        _parsed(grammar, start, source, former[n] if n < len(former) else None)
-        for n, (grammar, start, source) in enumerate(_sources(whole), 1)
-    ]
+    inner = [_parsed(*source) for source in _sources(whole)]
     return Highlighted(data, (whole, *(part for part in inner if part is not None)))
 
 
-def _parsed(grammar: Grammar, start: int, data: bytes, former: _Part | None) -> _Part | None:
-    known: Tree | None = None
-    if former is not None and former.grammar == grammar:
-        if former.data == data:
-            return _Part(grammar, start, data, former.tree)
-        known = edited(former.tree, former.data, data)
-    tree = parse_patiently(grammar, data, known)
+def _parsed(grammar: Grammar, start: int, data: bytes) -> _Part | None:
+    tree = parse_patiently(grammar, data)
     return _Part(grammar, start, data, tree) if tree is not None else None
 
 
@@ -191,28 +179,27 @@ _CODES = {role: code for code, role in enumerate(("text", *_SYNTAX))}
 def _query(grammar: Grammar) -> Query:
     from tree_sitter import Query
 
-    known, words = language(grammar), _WORDS[grammar]
+    known = language(grammar)
     rules = (QUERIES / ("python.scm" if grammar == "python" else "cpp.scm")).read_text("utf-8")
-    # A version of a grammar can lack a keyword of its language.
-    listed = [
-        " ".join(f'"{each}"' for each in group.split() if known.id_for_node_kind(each, False))
-        for group in words.values()
-    ]
-    told = [f"[{each}] @{role}" for role, each in zip(words, listed, strict=True) if each]
-    return Query(known, "\n".join([*told, rules]))
+    # The nodes without a name are the keywords and signs of the language.
+    unnamed = {
+        known.node_kind_for_id(number)
+        for number in range(known.node_kind_count)
+        if known.node_kind_is_visible(number) and not known.node_kind_is_named(number)
+    }
+    for role, form in _UNNAMED.items():
+        kinds = " ".join(f'"{each}"' for each in sorted(unnamed) if form.fullmatch(each))
+        if kinds:
+            rules = f"[{kinds}] @{role}\n{rules}"
+    return Query(known, rules)
 
 
-_PYTHON_WORDS: Final = {
-    "keyword": (
-        "and as assert async await break case class continue def del elif else except finally "
-        "for from global if import in is lambda match nonlocal not or pass raise return try "
-        "while with yield"
-    ),
-    "operator": (
-        "- -= != * ** **= *= / // //= /= & &= % %= ^ ^= + -> += < << <<= <= = := == > >= >> "
-        ">>= | |= ~ @ @= ( ) [ ] { } , . : ;"
-    ),
+_UNNAMED: Final = {
+    "keyword": re.compile(r"\w+( \w+)?"),
+    "preproc": re.compile(r"#\w+"),
+    "operator": re.compile(r"(?!#)[^\w\s\\\"']+"),
 }
+"""The form of a grammar's nodes without a name, by their roles."""
 
 BUILTINS: Final = frozenset(
     (
@@ -223,24 +210,3 @@ BUILTINS: Final = frozenset(
     ).split()
 )
 """Names that the capture `builtin` colours; matched here, because a query predicate is slow."""
-
-_CPP_WORDS: Final = {
-    "keyword": (
-        "alignas alignof asm break case catch class co_await co_return co_yield concept const "
-        "consteval constexpr constinit continue decltype default delete do else enum explicit "
-        "extern final for friend goto if inline mutable namespace new noexcept operator override "
-        "private protected public register requires restrict return sizeof static static_assert "
-        "struct switch template thread_local throw try typedef typename union using virtual "
-        "volatile while __attribute__ __declspec __restrict__ __launch_bounds__ "
-        "__global__ __device__ __host__ __shared__ __constant__ __forceinline__ __noinline__ "
-        "__grid_constant__ __managed__"
-    ),
-    "operator": (
-        "-- - -= -> != ! * *= / /= && & &= % %= ^ ^= ++ + += < << <<= <= = == > >= >> >>= || | "
-        "|= ~ ( ) [ ] { } , . : :: ; ? <<< >>>"
-    ),
-    "preproc": "#include #define #if #ifdef #ifndef #else #elif #elifdef #elifndef #endif",
-}
-
-_WORDS: Final = {"python": _PYTHON_WORDS, "cpp": _CPP_WORDS, "cuda": _CPP_WORDS}
-"""The keywords and signs of each grammar, by their roles."""

@@ -28,7 +28,7 @@ from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, Span, cells, fit, plain, width
 
 if TYPE_CHECKING:
-    from akg_tui.syntax.highlight import Highlighted
+    pass
 
 Coloured = Sequence[Line]
 
@@ -43,7 +43,6 @@ class Colours:
 
     def __init__(self) -> None:
         self._versions: dict[str, Coloured] = {}
-        self._newest: dict[str, Highlighted] = {}  # by file
 
     def of(self, blob: str) -> Coloured | None:
         return self._versions.get(blob)
@@ -54,15 +53,10 @@ class Colours:
         _keep_newest(self._versions)
 
     def lex(self, kernel: KernelFiles) -> Coloured:
-        """Parse a kernel's rows for colour, each file as its name says. Use a thread.
-
-        A file is parsed only where it differs from the version before.
-        """
+        """Parse a kernel's rows for colour, each file as its name says. Use a thread."""
         from akg_tui.syntax.highlight import highlight
 
-        found: dict[str, Highlighted] = {}
-        for name, each in kernel.texts.items():
-            found[name] = self._newest[name] = highlight(each, self._newest.get(name), name)
+        found = {name: highlight(text, name) for name, text in kernel.texts.items()}
         if len(found) == 1:
             return found[kernel.main]
         return [

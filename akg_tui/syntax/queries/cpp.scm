@@ -4,6 +4,7 @@
 (number_literal) @number
 [(true) (false) (this) (null)] @keyword
 [(primitive_type) (sized_type_specifier) (type_identifier) (auto)] @type
+["long" "short" "signed" "unsigned"] @type
 (preproc_directive) @preproc
 (preproc_arg) @preproc
 (preproc_def name: (identifier) @preproc)

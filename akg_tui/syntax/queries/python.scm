@@ -4,7 +4,6 @@
 (interpolation) @text
 [(integer) (float)] @number
 [(true) (false) (none)] @keyword
-["is not" "not in"] @keyword
 (call function: (identifier) @function)
 (call function: (attribute attribute: (identifier) @function))
 (identifier) @builtin
