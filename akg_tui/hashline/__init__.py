@@ -7,12 +7,12 @@ file swap in `file_swap`. It never guesses: a stale or ambiguous edit changes no
 from akg_tui.hashline.anchors import untagged_lines
 from akg_tui.hashline.document import Document, NotText
 from akg_tui.hashline.file_swap import FileChanged, swap_file
-from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, edit_schema, parse_ops
+from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession, apply
 from akg_tui.hashline.splice import EditResult
 from akg_tui.hashline.tagged_view import BadRange, render, render_result
-from akg_tui.hashline.tags import Notation, Tagger
+from akg_tui.hashline.tags import Tagger
 
 __all__ = [
     "EDIT_SCHEMA",
@@ -25,10 +25,8 @@ __all__ = [
     "EditSession",
     "FileChanged",
     "NotText",
-    "Notation",
     "Tagger",
     "apply",
-    "edit_schema",
     "parse_ops",
     "render",
     "render_result",

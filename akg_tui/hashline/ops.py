@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from akg_tui.hashline.tags import TAG_PATTERNS, Notation
+from akg_tui.hashline.tags import TAG_PATTERN
 
 NUMBER_PATTERN: Final = "[1-9][0-9]{0,8}"
-_ANCHOR: Final = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})", re.ASCII)
+_ANCHOR: Final = re.compile(f"({NUMBER_PATTERN})({TAG_PATTERN})", re.ASCII)
 Side: TypeAlias = Literal["after", "before"]
 
 _SIDES: Final[tuple[Side, ...]] = ("after", "before")
@@ -44,7 +44,7 @@ class BadEdit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The number and the tag of a line in a view: ``42sr``; in hex notation the tag is ``:f1``."""
+    """The number and the tag of a line in a view: ``42sr``."""
 
     number: int
     tag: str
@@ -111,7 +111,7 @@ Op: TypeAlias = Replace | Delete | Insert | InsertAtEdge | Sub | Transfer
 
 
 def parse_ops(raw: object) -> tuple[Op, ...]:
-    """Return the operations of a JSON value that `edit_schema` describes.
+    """Return the operations of a JSON value that `EDIT_SCHEMA` describes.
 
     Raises `BadEdit` at the first fault, with the operation and the field.
     """
@@ -217,7 +217,6 @@ def _quoted(value: object) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-_EXAMPLES: Final[dict[Notation, str]] = {"bigram": "42sr", "two bigrams": "42srab", "hex": "42:f1"}
 _ONE_LINE: Final = {"type": "string", "pattern": "^[^\\r\\n]*$"}
 _FORMS: Final = (
     "Operations, applied all together or not at all; numbers refer to the file before the edit, "
@@ -227,41 +226,41 @@ _FORMS: Final = (
 )
 
 
-def edit_schema(notation: Notation = "bigram") -> dict[str, object]:
-    """Return the schema of a list of operations with anchors in `notation`.
+_TAG: Final = f"{NUMBER_PATTERN}{TAG_PATTERN}"
+_ANCHORED: Final = {"type": "string", "pattern": f"^{_TAG}$"}
+_FIELD_SCHEMAS: Final[dict[str, object]] = {
+    "op": {"type": "string", "enum": list(_FIELDS)},
+    "from": {**_ANCHORED, "description": "A line by number and tag, as in the view: 42sr."},
+    "to": _ANCHORED,
+    **dict.fromkeys(_SIDES, _ANCHORED),
+    "at": {"type": "string", "pattern": f"^(head|tail|{_TAG})$"},
+    "lines": {
+        "type": "array",
+        "minItems": 1,
+        "items": _ONE_LINE,
+        "description": "New lines, one string each, indent included, without tags.",
+    },
+    "find": {
+        "type": "string",
+        "pattern": "^[^\\r\\n]+$",
+        "description": "Text that stands in the line exactly once.",
+    },
+    "with": _ONE_LINE,
+}
 
-    One flat object stands for all operations, because a model reads the schema in every request;
-    which fields belong to which operation is in the description, and checked by `parse_ops`.
-    """
-    tag = f"{NUMBER_PATTERN}{TAG_PATTERNS[notation]}"
-    anchor = {"type": "string", "pattern": f"^{tag}$"}
-    example = f"A line by number and tag, as in the view: {_EXAMPLES[notation]}."
-    fields: dict[str, object] = {
-        "op": {"type": "string", "enum": list(_FIELDS)},
-        "from": {**anchor, "description": example},
-        "to": anchor,
-        **dict.fromkeys(_SIDES, anchor),
-        "at": {"type": "string", "pattern": f"^(head|tail|{tag})$"},
-        "lines": {
-            "type": "array",
-            "minItems": 1,
-            "items": _ONE_LINE,
-            "description": "New lines, one string each, indent included, without tags.",
-        },
-        "find": {
-            "type": "string",
-            "pattern": "^[^\\r\\n]+$",
-            "description": "Text that stands in the line exactly once.",
-        },
-        "with": _ONE_LINE,
-    }
-    operation = {
+EDIT_SCHEMA: Final[dict[str, object]] = {
+    "type": "array",
+    "minItems": 1,
+    "description": _FORMS,
+    "items": {
         "type": "object",
-        "properties": fields,
+        "properties": _FIELD_SCHEMAS,
         "required": ["op"],
         "additionalProperties": False,
-    }
-    return {"type": "array", "minItems": 1, "description": _FORMS, "items": operation}
+    },
+}
+"""The schema of a list of operations.
 
-
-EDIT_SCHEMA: Final[dict[str, object]] = edit_schema()
+One flat object stands for all operations, because a model reads the schema in every request; which
+fields belong to which operation is in the description, and checked by `parse_ops`.
+"""

@@ -25,7 +25,6 @@ Reason: TypeAlias = Literal[
     "not once",
     "out of range",
     "overlap",
-    "repeated no-op",
     "slip",
     "syntax",
     "unknown revision",

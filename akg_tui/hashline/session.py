@@ -28,8 +28,6 @@ from akg_tui.hashline.tagged_view import (
 )
 from akg_tui.hashline.tags import Tagger
 
-_NO_OPS_ALLOWED = 2  # in a row; the refusal of a third identical no-op tells the model to stop
-
 
 @dataclass(frozen=True, slots=True)
 class EditRequest:
@@ -72,13 +70,11 @@ class EditSession:
         self._tagger = tagger
         self._lineage = Lineage(document)
         self._shown: dict[int, frozenset[int]] = {}
-        self._last_no_op: tuple[EditRequest, int] | None = None
 
     def copied(self) -> EditSession:
         """Return a session with the same record, whose edits do not change this one."""
         other = EditSession(self.document, self._tagger)
         other._lineage, other._shown = self._lineage.copied(), {**self._shown}
-        other._last_no_op = self._last_no_op
         return other
 
     @property
@@ -134,7 +130,9 @@ class EditSession:
         except Unwritable as error:
             raise self._rejected([Problem("unwritable", "ops", str(error))]) from error
         if result.document.data == self.document.data:
-            raise self._rejected([self._no_op(request, spans)])
+            near = tuple(number for span in spans for number in (span.start + 1, span.stop))
+            detail = "the file already reads exactly so; nothing to change"
+            raise self._rejected([Problem("no-op", "ops", detail, near)])
         if not request.allow_broken and (broken := _syntax_problem(self.document, result)):
             raise self._rejected([broken])
         step = LineMap.of_spans(spans, len(self.document.lines))
@@ -147,7 +145,6 @@ class EditSession:
         base = self._shown.get(self.document.revision, frozenset())
         carried = frozenset(filter(None, map(proposal.step.line, base)))
         made = self._lineage.extend(proposal.result.document, proposal.step)
-        self._last_no_op = None
         result = replace(proposal.result, document=made)
         # Also those of its lines that were there before: their author knows them.
         written = frozenset(range(1, proposal.step.count + 1)).difference(proposal.step.to)
@@ -200,21 +197,6 @@ class EditSession:
             detail = f"these anchors fit {names} and mean different lines; name the revision"
             return [Problem("ambiguous", "rev", detail)], None
         return [], (fitting or revisions)[0]
-
-    def _no_op(self, request: EditRequest, spans: Sequence[Span]) -> Problem:
-        """Return the problem of an edit that changes no byte of the file."""
-        last, times = self._last_no_op or (None, 0)
-        times = times + 1 if last == request else 1
-        self._last_no_op = (request, times)
-        near = tuple(number for span in spans for number in (span.start + 1, span.stop))
-        if times <= _NO_OPS_ALLOWED:
-            detail = "the file already reads exactly so; nothing to change"
-            return Problem("no-op", "ops", detail, near)
-        detail = (
-            f"the same edit changed nothing {times} times in a row. Stop sending it: the file "
-            "already holds what you want there, or you want something else"
-        )
-        return Problem("repeated no-op", "ops", detail, near)
 
     def _rejected(self, problems: Sequence[Problem]) -> EditRejected:
         near = sorted({number for problem in problems for number in problem.near})

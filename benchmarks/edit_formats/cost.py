@@ -17,7 +17,7 @@ from akg_tui.hashline.ops import parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession
 from akg_tui.hashline.tagged_view import render
-from akg_tui.hashline.tags import Notation, Tagger
+from akg_tui.hashline.tags import Tagger
 from benchmarks.edit_formats.corpus import generated
 from benchmarks.edit_formats.staleness import Tasks
 from benchmarks.edit_formats.tokens import Tokenizer
@@ -87,9 +87,9 @@ def _rewritten(document: Document, size: int) -> tuple[str, ...]:
     return tuple(f"{line} + 1" for line in document.lines[size : 2 * size])
 
 
-def view_overhead(rng: Random, notation: Notation, tokenizer: Tokenizer) -> float:
+def view_overhead(rng: Random, tokenizer: Tokenizer) -> float:
     """Extra tokens a line over ``12|text``."""
-    tagger = Tagger(b"benchmark", notation)
+    tagger = Tagger(b"benchmark")
     extra = lines = 0
     for document in generated(rng, 30):
         shown = render(document, tagger).partition("\n")[2]
@@ -99,13 +99,13 @@ def view_overhead(rng: Random, notation: Notation, tokenizer: Tokenizer) -> floa
     return extra / lines
 
 
-def slips(rng: Random, tries: int, notation: Notation) -> Slips:
+def slips(rng: Random, tries: int) -> Slips:
     """Addresses off by one or two lines, sent as edits of whole single lines."""
     missed = tried = 0
     files = [d for d in generated(rng, 60) if len(d.lines) > 10]
     while tried < tries:
         document = rng.choice(files)
-        tagger = Tagger(rng.randbytes(8), notation)
+        tagger = Tagger(rng.randbytes(8))
         session = EditSession(document, tagger)
         session.assume_shown()
         # Few under one key: the same slip made twice in a short file is no second trial.

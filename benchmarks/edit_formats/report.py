@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from random import Random
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.tags import TAG_PATTERNS, Tagger
+from akg_tui.hashline.tags import Tagger
 from benchmarks.edit_formats.cost import (
     EditCost,
     Slips,
@@ -34,8 +34,8 @@ class EditsReport:
     one_tag: Fuzz
     tokenizer: str
     costs: dict[str, EditCost]
-    view_overhead: dict[str, float]
-    slips: dict[str, Slips]
+    view_overhead: float
+    slips: Slips
     times: Times
 
     def as_json(self) -> dict[str, object]:
@@ -87,8 +87,8 @@ def run(
         one_tag=fuzz(tasks, rng, max(1, stale // 10), OneTag(b"benchmark")),
         tokenizer=tokenizer.name,
         costs=edit_costs(tasks, rng, tokenizer),
-        view_overhead={each: view_overhead(rng, each, tokenizer) for each in TAG_PATTERNS},
-        slips={each: slips(rng, max(1000, 500 * trials), each) for each in TAG_PATTERNS},
+        view_overhead=view_overhead(rng, tokenizer),
+        slips=slips(rng, max(1000, 500 * trials)),
         times=times(rng, clock),
     )
 
@@ -161,17 +161,11 @@ def _cost_table(report: EditsReport) -> str:
 
 
 def _small_figures(report: EditsReport) -> list[str]:
-    times_ = report.times
+    times_, slips_ = report.times, report.slips
     return [
-        *(
-            f"view, {name}: {extra:.2f} tokens a line over bare numbers"
-            for name, extra in report.view_overhead.items()
-        ),
-        *(
-            f"slips by one or two lines, {name}: {s.missed} of {s.tried} not noticed "
-            f"({100 * s.missed / s.tried:.3f} %)"
-            for name, s in report.slips.items()
-        ),
+        f"view: {report.view_overhead:.2f} tokens a line over bare numbers",
+        f"slips by one or two lines: {slips_.missed} of {slips_.tried} not noticed "
+        f"({100 * slips_.missed / slips_.tried:.3f} %)",
         f"10,000 lines, p95: view {times_.view:.1f} ms, apply {times_.apply:.1f} ms, "
         f"with the parse gate {times_.apply_with_gate:.1f} ms",
     ]

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from akg_tui.hashline import EDIT_SCHEMA, BadEdit, Notation, edit_schema, parse_ops
+from akg_tui.hashline import EDIT_SCHEMA, BadEdit, parse_ops
 from akg_tui.hashline.ops import Anchor, Delete, Insert, InsertAtEdge, Replace, Sub, Transfer
-from akg_tui.hashline.tags import TAG_PATTERNS
 
 ONE = Anchor(12, "sr")
 TWO = Anchor(14, "ab")
@@ -120,16 +119,6 @@ def test_errors_quote_a_request_without_control_characters() -> None:
 @pytest.mark.parametrize("bad", [bad for bad, _ in BAD])
 def test_the_schema_refuses_what_the_parser_refuses(bad: dict[str, Any]) -> None:
     assert not _fits_schema(bad)
-
-
-@pytest.mark.parametrize(
-    ("notation", "anchor"), [("bigram", "42sr"), ("two bigrams", "42srab"), ("hex", "42:f1")]
-)
-def test_each_notation_has_its_own_schema_and_is_read(notation: Notation, anchor: str) -> None:
-    op = {"op": "delete", "from": anchor}
-    assert parse_ops([op]) == (Delete(*[Anchor(42, anchor[2:])] * 2),)
-    for other in TAG_PATTERNS:
-        assert _fits(edit_schema(other)["items"], op) == (other == notation)
 
 
 def test_the_schema_takes_few_tokens_because_every_request_has_it() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from akg_tui.hashline.document import Document
 from akg_tui.hashline.formats.contract import Proposed, Refusal
-from akg_tui.hashline.ops import BadEdit, edit_schema, parse_ops
+from akg_tui.hashline.ops import EDIT_SCHEMA, BadEdit, parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession
 from akg_tui.hashline.tags import Tagger
@@ -30,7 +30,7 @@ class Hashline:
             "type": "object",
             "properties": {
                 "rev": {"type": "integer"},
-                "ops": edit_schema(self._tagger.notation),
+                "ops": EDIT_SCHEMA,
                 "allow_dup": {"type": "boolean"},
                 "allow_broken": {"type": "boolean"},
             },
