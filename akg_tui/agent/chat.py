@@ -77,15 +77,13 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class ChatRequest(Struct, frozen=True):
-    """A request; `previous_id` is the id of the last reply before it, for cache diagnostics.
-
-    `state` is the run's, at which a search looks where a language model reads the messages.
+    """A request; `state` is the run's, at which a search looks where a language model reads the
+    messages.
     """
 
     system: str
     tools: tuple[ToolSpec, ...]
     messages: tuple[Message, ...]
-    previous_id: str = ""
     state: RunState | None = None
 
 
@@ -113,7 +111,6 @@ class ChatReply(Spent, frozen=True):
     request_id: str = ""
     duration_s: float = 0.0
     estimated: bool = False
-    cache_miss: str = ""
     blocks: tuple[dict[str, Any], ...] = ()
 
 

@@ -46,7 +46,6 @@ class Conversation:
         self.system = system
         self.tools = tuple(tools)
         self.messages: tuple[Message, ...] = ()
-        self._previous_id = ""
         self.prompt_tokens = 0
         self.hints_told = 0
         self.own_told = 0
@@ -81,14 +80,13 @@ class Conversation:
         for hint in hints_told(hints[self.hints_told :], own[self.own_told :]):
             self.say(hint)
         self.hints_told, self.own_told = len(hints), len(own)
-        return ChatRequest(self.system, self.tools, self.messages, self._previous_id)
+        return ChatRequest(self.system, self.tools, self.messages)
 
     def take(self, reply: ChatReply, results: Sequence[tuple[str, ToolResult]]) -> None:
         """Append a reply and the results of all its calls together, so that no call lacks one."""
         self.messages += (AssistantMessage(reply.text, reply.tool_uses, reply.blocks),)
         if results:
             self.messages += (ToolMessage(tuple(results)),)
-        self._previous_id = reply.id
         self.prompt_tokens = reply.prompt_tokens
 
 

@@ -99,10 +99,6 @@ def _plain(report: UsageReport) -> dict[str, Any]:
             for name, total in report.by_subagent.items()
         },
         "lost_calls": sum(bool(call.lost) for call in report.calls),
-        "cache_misses": [
-            {"seq": call.seq, "round": call.round, "why": call.cache_miss}
-            for call in report.cache_misses
-        ],
     }
 
 
@@ -135,10 +131,6 @@ def _table(report: UsageReport) -> list[str]:
     lines += [_row(f"{name:<{wide}}", total) for name, total in rows]
     if lost := sum(bool(call.lost) for call in report.calls):
         lines.append(f"{lost} of the calls gave no reply; what they took is counted")
-    lines += [
-        f"cache missed in round {call.round}: {one_line(call.cache_miss)}"
-        for call in report.cache_misses
-    ]
     return lines
 
 

@@ -237,9 +237,8 @@ class ModelReplied(Observation, frozen=True):
     The tokens of the prompt are `input_tokens` (neither read from a cache nor written to
     one), `cache_read_tokens` and `cache_write_tokens`. Of the written tokens,
     `cache_write_short_tokens` are cached for five minutes, the rest for an hour. `estimated`:
-    the server sent no usage, and the counts are estimated from lengths. `cache_miss` is the
-    server's reason why it did not read the prompt from its cache. `hints_told` is the number
-    of waiting hints that the request carried; None: all of them. `source` is the subagent
+    the server sent no usage, and the counts are estimated from lengths. `hints_told` is the
+    number of waiting hints that the request carried; None: all of them. `source` is the subagent
     that got the reply; "" is the run's own agent. `own_hints_told` counts the carried
     messages to this subagent alone.
     """
@@ -257,7 +256,6 @@ class ModelReplied(Observation, frozen=True):
     request_id: str = ""
     duration_s: float = 0.0
     estimated: bool = False
-    cache_miss: str = ""
     hints_told: int | None = None
     own_hints_told: int = 0
     source: str = ""

@@ -124,8 +124,7 @@ class Capabilities(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     `tools`: the model calls the offered tools. `streaming`: replies arrive as events and
     end with `message_stop`. `usage`: replies carry token counts. `cache_marks`: the server
     accepts cache marks in the prompt; `cache_counters`: it reports tokens read from the cache.
-    `thinking`: it accepts a thinking budget. `diagnostics`: it accepts a request for the reason of
-    a cache miss.
+    `thinking`: it accepts a thinking budget.
     `refused` are fields of a request that it refuses, which are left out or replaced.
     """
 
@@ -135,7 +134,6 @@ class Capabilities(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     cache_marks: bool = False
     cache_counters: bool = False
     thinking: bool = False
-    diagnostics: bool = False
     refused: tuple[str, ...] = ()
 
 
@@ -147,5 +145,4 @@ ANTHROPIC = Capabilities(
     cache_marks=True,
     cache_counters=True,
     thinking=True,
-    diagnostics=True,
 )

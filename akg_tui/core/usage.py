@@ -28,7 +28,6 @@ class Call(Struct, frozen=True):
     usage: Usage
     source: str
     duration_s: float = 0.0
-    cache_miss: str = ""
     lost: str = ""
 
 
@@ -67,11 +66,6 @@ class UsageReport(Struct, frozen=True):
     by_item: dict[str, Totals]
     by_subagent: dict[str, Totals]
     agents: dict[str, str]
-
-    @property
-    def cache_misses(self) -> tuple[Call, ...]:
-        """The calls for which the server gave a reason for its cache miss."""
-        return tuple(call for call in self.calls if call.cache_miss)
 
 
 def usage_of(event: ev.ModelReplied | ev.ReplyLost) -> Usage:
@@ -127,8 +121,8 @@ def _calls(records: Iterable[ev.Record]) -> Iterable[Call]:
             case ev.PhaseEntered(phase=Phase.BASELINE, previous=Phase.WRITE):
                 settled += 1
             case ev.ModelReplied() as event:
-                more = event.duration_s, event.cache_miss
-                yield Call(record.seq, settled + 1, item, usage_of(event), event.source, *more)
+                took = event.duration_s
+                yield Call(record.seq, settled + 1, item, usage_of(event), event.source, took)
             case ev.ReplyLost(reason=lost, source=source) as event:
                 yield Call(record.seq, settled + 1, item, usage_of(event), source, lost=lost)
 

@@ -50,12 +50,7 @@ class Player:
     def __call__(self, request: Request) -> Reply:
         self.calls += 1
         blocks = self.last = self.play(request.body)
-        return message(
-            blocks,
-            message_id=f"msg_{self.calls}",
-            usage=request.usage,
-            diagnostics=request.diagnostics,
-        )
+        return message(blocks, message_id=f"msg_{self.calls}", usage=request.usage)
 
     def know(self, planned: Iterable[Direction]) -> None:
         """Directions that somebody else planned."""

@@ -71,7 +71,6 @@ USAGE = {"input_tokens": 100, "output_tokens": 1}
 def begin(
     message_id: str = "msg_1",
     usage: Mapping[str, Any] | None = USAGE,
-    diagnostics: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     message: dict[str, Any] = {
         "id": message_id,
@@ -84,8 +83,6 @@ def begin(
     }
     if usage is not None:
         message["usage"] = dict(usage)
-    if diagnostics is not None:
-        message["diagnostics"] = dict(diagnostics)
     return {"type": "message_start", "message": message}
 
 
@@ -140,7 +137,6 @@ def events(
     stop_reason: str | None = None,
     message_id: str = "msg_1",
     usage: Mapping[str, Any] | None = USAGE,
-    diagnostics: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """A whole message as events. A message with a tool call stops for it."""
     blocks = list(blocks)
@@ -149,7 +145,7 @@ def events(
         stop_reason = "tool_use" if calls else "end_turn"
     written = sum(len(json.dumps(block)) for block in blocks) // 4 + 1
     last = None if usage is None else {"output_tokens": written}
-    made = [begin(message_id, usage, diagnostics), {"type": "ping"}]
+    made = [begin(message_id, usage), {"type": "ping"}]
     for index, block in enumerate(blocks):
         made += block_events(index, block)
     return made + end(stop_reason, last)

@@ -29,7 +29,7 @@ from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock, make_task
 
 KEY = "sk-lab-secret"
-CHAT = replace(ANTHROPIC, cache_marks=False, thinking=False, diagnostics=False)
+CHAT = replace(ANTHROPIC, cache_marks=False, thinking=False)
 """What a server of chat completions can do at most."""
 QUICK = Limits(connect_s=2.0, first_s=5.0, stall_s=5.0)
 

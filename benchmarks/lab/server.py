@@ -29,7 +29,7 @@ from benchmarks.lab.replies import (
     message,
     refuse,
 )
-from benchmarks.lab.rules import Memory, canonical, header_fault, shape_fault
+from benchmarks.lab.rules import Memory, header_fault, shape_fault
 
 MESSAGES = "/v1/messages"
 COUNT = "/v1/messages/count_tokens"
@@ -44,7 +44,6 @@ class Request:
     raw: bytes
     body: dict[str, Any]
     usage: dict[str, Any] = field(default_factory=dict)
-    diagnostics: dict[str, Any] | None = None
 
 
 Script = Callable[[Request], "Reply | Awaitable[Reply]"]
@@ -55,9 +54,8 @@ def able(request: Request) -> Reply:
     blocks = [call("report_number", {"number": 7})]
     if "thinking" in request.body:
         blocks.insert(0, {"type": "thinking", "thinking": "seven", "signature": "s7"})
-    asked = "diagnostics" in request.body
     usage = {**USAGE, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0}
-    return message(blocks, usage=usage, diagnostics={"cache_miss_reason": None} if asked else None)
+    return message(blocks, usage=usage)
 
 
 class Lab:
@@ -91,7 +89,6 @@ class Lab:
         self._script = script
         self._key = key
         self._cache = PromptCache(clock)
-        self._told: dict[str, list[str]] = {}  # message id: the prompt that it answered
         self._port = port
         self._server: asyncio.Server | None = None
         self._ahead: dict[asyncio.StreamReader, bytes] = {}
@@ -168,31 +165,10 @@ class Lab:
             self.probes.append(body)
             return self.on_probe(Request(path, headers, raw, body))
         self.memory.look(body)
-        request = Request(path, headers, raw, body, self._cache.usage(body), self._diagnose(body))
+        request = Request(path, headers, raw, body, self._cache.usage(body))
         self.requests.append(request)
         answer = self._script(request)
         return await answer if isinstance(answer, Awaitable) else answer
-
-    def _diagnose(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Why the cache was missed, as the API tells it when asked."""
-        if "diagnostics" not in body:
-            return None
-        before = self._told.get(body["diagnostics"]["previous_message_id"] or "")
-        now = canonical(body)
-        self._told[f"msg_{len(self.requests) + 1}"] = now
-        if before is None or now[: len(before)] == before:
-            return {"cache_miss_reason": None}
-        parted = next(
-            (i for i, (a, b) in enumerate(zip(now, before, strict=False)) if a != b), len(now) - 1
-        )
-        kind = {"tool": "tools", "system": "system"}.get(now[parted].split(" ")[0], "messages")
-        missed = sum(len(text) for text in before[parted:]) // 4
-        return {
-            "cache_miss_reason": {
-                "type": f"{kind}_changed",
-                "cache_missed_input_tokens": missed,
-            }
-        }
 
     async def _send(
         self, reply: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

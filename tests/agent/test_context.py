@@ -242,25 +242,3 @@ def test_what_was_read_from_the_cache_and_written_to_it_has_its_own_price() -> N
     assert cost_usd((Usage(model, cache_write=million),)) == 8.0
     assert cost_usd((Usage(model, cache_write_short=million),)) == 5.0
     assert cost_usd((Usage(model, cache_read=million),)) == 0.2
-
-
-async def test_a_missed_cache_is_explained_in_the_servers_words(tmp_path: Path) -> None:
-    player = Player(directions())
-
-    def script(request: Request) -> Reply:
-        if player.calls == 2:
-            why = {"type": "system_changed", "cache_missed_input_tokens": 1234}
-            request = Request(
-                request.path, request.headers, request.raw, request.body, request.usage,
-                {"cache_miss_reason": why},
-            )  # fmt: skip
-        return player(request)
-
-    async with Lab(script) as lab:
-        run = create(tmp_path / "task", lab.url, rounds=3)
-        await play(engine(run, lab.url))
-    asked = [request.body["diagnostics"]["previous_message_id"] for request in lab.requests]
-    assert asked[:3] == [None, "msg_1", "msg_2"]
-    (missed,) = usage_report(run.records).cache_misses
-    assert missed.cache_miss == "system_changed (1234 tokens)"
-    run.close()

@@ -49,7 +49,7 @@ def plainest(request: Request) -> Reply:
     """A server that knows nothing but the old, plain request."""
     body = request.body
     marked = any("cache_control" in block for block in body["system"])
-    if marked or "thinking" in body or "diagnostics" in body:
+    if marked or "thinking" in body:
         return refuse(400, "invalid_request_error", "extra inputs are not permitted")
     return message([call("report_number", {"number": 7})], usage=None)
 
@@ -58,7 +58,7 @@ async def test_what_a_server_refuses_it_lacks() -> None:
     can = await found(plainest)
     assert can == Capabilities(
         tools=True, streaming=True, usage=False, cache_marks=False, cache_counters=False,
-        thinking=False, diagnostics=False,
+        thinking=False,
     )  # fmt: skip
     told = {line.name: line.status for line in findings(can)}
     assert told["tools"] == "ok"
@@ -70,7 +70,6 @@ async def test_a_parameter_that_is_taken_and_ignored_is_no_ability() -> None:
     assert can.cache_marks
     assert not can.cache_counters
     assert not can.thinking
-    assert not can.diagnostics
 
 
 @pytest.mark.parametrize(

@@ -59,8 +59,6 @@ def body_of(
             "adaptive": {"type": "adaptive"},
         }
         body["thinking"] = kinds.get(agent.thinking, {"type": "disabled"})
-    if can.diagnostics:
-        body["diagnostics"] = {"previous_message_id": request.previous_id or None}
     return body
 
 
@@ -167,9 +165,7 @@ class Assembly:
         self.stop_reason = ""
         self.stopped = False
         self.usage: dict[str, Any] = {}
-        self.cache_miss = ""
         self.streamed = False
-        self.diagnosed = False
         self._blocks: list[dict[str, Any]] = []
         self._json: dict[int, list[str]] = {}
         self._received = 0
@@ -205,9 +201,7 @@ class Assembly:
                 delta = _dict(event.get("delta"))
                 if isinstance(reason := delta.get("stop_reason"), str):
                     self.stop_reason = reason[:60]
-                self._note_miss(delta.get("diagnostics"))
                 self._count(event.get("usage"))
-                self._note_miss(event.get("diagnostics"))
             case "message_stop":
                 self.stopped = True
             case _:
@@ -219,9 +213,7 @@ class Assembly:
             raise BrokenStream("a second message_start in one reply")
         self.id = _str(message.get("id"))[:200]
         self.streamed = not message.get("content")  # an unstreamed message contains its blocks
-        self.diagnosed = "diagnostics" in message
         self._count(message.get("usage"))
-        self._note_miss(message.get("diagnostics"))
 
     def _grow(self, index: object, delta: object) -> str:
         """Add a delta to its block; return its new text for the screen."""
@@ -253,13 +245,6 @@ class Assembly:
     def _count(self, usage: object) -> None:
         """Store the counts. Each is a total so far, so a later count replaces an earlier one."""
         self.usage.update({k: v for k, v in _dict(usage).items() if v is not None})
-
-    def _note_miss(self, diagnostics: object) -> None:
-        reason = _dict(_dict(diagnostics).get("cache_miss_reason"))
-        if isinstance(kind := reason.get("type"), str):
-            tokens = reason.get("cache_missed_input_tokens")
-            more = f" ({tokens} tokens)" if isinstance(tokens, int) else ""
-            self.cache_miss = f"{kind[:60]}{more}"
 
     @property
     def spent(self) -> Spent:

@@ -96,12 +96,10 @@ async def _asked(transport: Transport, model: str) -> Capabilities:
     thinking = await _takes(
         transport, base, {"thinking": {"type": "enabled", "budget_tokens": 1_024}}
     )
-    diagnostics = await _takes(transport, base, {"diagnostics": {"previous_message_id": None}})
     return replace(
         _basic(reply),
         cache_marks=base is marked,
         thinking=thinking is not None and thinking.thought,
-        diagnostics=diagnostics is not None and diagnostics.diagnosed,
     )
 
 
@@ -179,7 +177,6 @@ _TOLD: tuple[tuple[str, str, str], ...] = (
         "does not tell what was read from its cache: the cost shown is an upper bound",
     ),
     ("thinking", "takes a thinking budget", "takes no thinking budget: agent.thinking is left out"),
-    ("diagnostics", "says why its cache was missed", "does not say why its cache was missed"),
 )
 """The doctor's words: each ability, the sentence for its presence, and that for its absence."""
 

@@ -131,7 +131,6 @@ class Served:
             request_id=request_id,
             duration_s=round(self._last_reply_at - began, 3),
             estimated=not assembly.counted,
-            cache_miss=assembly.cache_miss,
             blocks=blocks,
         )
 
