@@ -29,7 +29,7 @@ from akg_tui.agent.facts import facts_text
 from akg_tui.agent.machine import describe
 from akg_tui.agent.prompt import system_text
 from akg_tui.agent.tools.registry import offered, specs_of, told_of
-from akg_tui.agent.tools.run_access import SUBAGENT, Host, SubagentRunner
+from akg_tui.agent.tools.run_access import SUBAGENT, SubagentRunner
 from akg_tui.core import events as ev
 from akg_tui.core.state import RunState
 from akg_tui.core.usage import Totals, usage_report
@@ -145,8 +145,8 @@ def prefix(state: RunState) -> int:
         if task.target.dsl == "cpp":
             reference = (folder / task.files.reference).read_text()
             facts = facts_text(replace(state, task=task, machine=machine))
-            lent = Host(agents={SUBAGENT: cast(SubagentRunner, object())})
-            tools = specs_of(told_of(offered(folder, task, lent), task))
+            agents = {SUBAGENT: cast(SubagentRunner, object())}
+            tools = specs_of(told_of(offered(folder, task, agents), task))
             told = [f"{system_text(task, reference)}\n\n{facts}", [asdict(each) for each in tools]]
             sizes.append(len(json.dumps(told, ensure_ascii=False)) // 4)
     return max(sizes)

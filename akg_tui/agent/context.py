@@ -7,7 +7,7 @@ conversation from the plan and the kernel. Nothing is on disk, so a restart begi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from akg_tui.agent.chat import (
     AssistantMessage,
@@ -31,7 +31,7 @@ from akg_tui.agent.prompt import (
     situation,
 )
 from akg_tui.agent.tools.executor import ToolExecutor
-from akg_tui.agent.tools.run_access import Caller, Host, RunAccess, SubagentRunner
+from akg_tui.agent.tools.run_access import Agents, Caller, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
@@ -108,9 +108,8 @@ class Context:
     rules: each of its visits has a new conversation, because it looks at the run and not at words.
     """
 
-    def __init__(self, rules: str = "", *, budget: int = 0, host: Host | None = None) -> None:
+    def __init__(self, rules: str = "", *, budget: int = 0) -> None:
         self._rules = rules
-        self._host = host or Host()
         self._budget = budget
         self._conversation: Conversation | None = None
         self._invalid = ""
@@ -123,7 +122,7 @@ class Context:
 
     def for_subagent(self) -> Context:
         """Return a context for a subagent's visit, with messages of its own."""
-        context = Context(self._rules, budget=self._budget, host=self._host)
+        context = Context(self._rules, budget=self._budget)
         context._of_subagent = True
         return context
 
@@ -132,7 +131,7 @@ class Context:
         self._invalid = why
 
     def begin(
-        self, run: RunAccess, *, caller: Caller, agents: Mapping[str, SubagentRunner]
+        self, run: RunAccess, *, caller: Caller, agents: Agents
     ) -> tuple[Conversation, ToolExecutor]:
         """Return the conversation and the tools of a new visit.
 
@@ -140,11 +139,11 @@ class Context:
         `agents` run the subagents of the visit; a searcher has none.
         """
         if not self._rules:
-            executor = ToolExecutor(run, self._host, caller)
+            executor = ToolExecutor(run, {}, caller)
             now = Conversation(SYSTEM, executor.specs)
             now.say(situation(run.state, executor.allowed))
             return now, executor
-        executor = ToolExecutor(run, Host(self._host.tools, agents), caller)
+        executor = ToolExecutor(run, agents, caller)
         old = self._conversation
         why = self._rebuild_reason(run, old)
         if why or old is None:

@@ -196,11 +196,8 @@ async def _serve(session: _Session) -> None:
 
     from akg_tui.agent.mcp_server import serve_stdio, server_of
     from akg_tui.agent.tools.registry import offered, specs_of, told_of
-    from akg_tui.agent.tools.run_access import Host
-    from akg_tui.engine.run_report import write_report
 
-    host = Host(tools={"write_report": write_report(session.folder)})
-    known = offered(session.folder, session.task, host)
+    known = offered(session.folder, session.task, {})
     told = specs_of(told_of(known, session.task))
     server = server_of(session.driver, told, session.begin)
     serving = asyncio.create_task(serve_stdio(server))

@@ -1,4 +1,4 @@
-"""Runs `akg_tui.report` in a separate process: at the end of a run, and for the agent's tool.
+"""Runs `akg_tui.report` in a separate process: at the end of a run.
 
 The event loop never waits for a drawing. A failed report is described in a sentence and harms
 nothing: the journal has everything, so a report can be made at any later time.
@@ -9,13 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
-from akg_tui.agent.chat import ToolResult
-from akg_tui.agent.tools.run_access import HostTool
 from akg_tui.core.sanitize import Said, one_line
 from akg_tui.core.stopping.export_guard import Channel
 from akg_tui.evaluate.targets.cpu import base_environment
@@ -32,7 +29,7 @@ def reporter(channel: Channel) -> Reporter:
     """Return a `Reporter`; reports of a workbench are drafts until a person asks (export guard)."""
 
     async def report(run: Path) -> str:
-        _, fault = await _report(run, channel)
+        fault = await _report(run, channel)
         if not fault:
             return ""
         what = one_line(fault, WIDTH)
@@ -45,45 +42,29 @@ def reporter(channel: Channel) -> Reporter:
     return report
 
 
-def write_report(run: Path) -> HostTool:
-    """Return the agent's tool `write_report`; it returns the report's path and the guard's notes.
-
-    The agent is no person: its report is a draft, unless a person asked for the result.
-    """
-
-    async def compiled(arguments: Mapping[str, Any]) -> ToolResult:
-        form = str(arguments.get("format", "md"))
-        notes, fault = await _report(run, "ui", "--form", form)
-        if fault:
-            return ToolResult.error(f"no report was made: {one_line(fault, WIDTH)}")
-        return ToolResult.success("\n".join(filter(None, (f"report.{form}", notes))))
-
-    return compiled
-
-
-async def _report(run: Path, channel: Channel, *more: str) -> tuple[str, str]:
-    """Return the output of the process, and why there is no report, or ""."""
+async def _report(run: Path, channel: Channel) -> str:
+    """Return why there is no report, or ""."""
     try:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel, *more),
+            *(sys.executable, "-P", "-m", "akg_tui.report", str(run), "--channel", channel),
             env=base_environment() | {n: os.environ[n] for n in _HOMES if n in os.environ},
             stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
         )
     except OSError as error:
-        return "", f"{error.strerror}"
+        return f"{error.strerror}"
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            printed, complaint = await process.communicate()
+            _, complaint = await process.communicate()
     except TimeoutError:
-        return "", f"it took longer than {TIMEOUT_S:.0f} s"
+        return f"it took longer than {TIMEOUT_S:.0f} s"
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode == 0:
-        return printed.decode(errors="replace").strip(), ""
+        return ""
     last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
-    return "", last or f"exit code {process.returncode}"
+    return last or f"exit code {process.returncode}"

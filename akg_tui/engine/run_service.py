@@ -517,10 +517,9 @@ def engine_for(
     from akg_tui.agent.machine import describe
     from akg_tui.agent.models.endpoint import KeyMissing
     from akg_tui.agent.prompt import system_text
-    from akg_tui.agent.tools.run_access import Host
     from akg_tui.engine.engine import Engine
     from akg_tui.engine.run_memory import memory_of_runs
-    from akg_tui.engine.run_report import reporter, write_report
+    from akg_tui.engine.run_report import reporter
     from akg_tui.evidence.asking import evidence
     from akg_tui.store.context_files import context_listing
     from akg_tui.store.run_folder import TASK
@@ -537,7 +536,6 @@ def engine_for(
             raise RunFault("driver", DRIVEN, run.path)
         files = context_listing(run.path / TASK)
         rules = "" if searches else system_text(task, run.reference, files)
-        host = Host(tools={"write_report": write_report(run.path)})
         recall, learner = memory_of_runs() if memory else (None, None)
         try:
             model = driver or opened(task)
@@ -547,7 +545,7 @@ def engine_for(
             run,
             model,
             partial(_judge, run),
-            context=Context(rules, budget=task.agent.context_tokens, host=host),
+            context=Context(rules, budget=task.agent.context_tokens),
             reporter=reporter(channel),
             describe=describe,
             open_model=lambda name: opened(

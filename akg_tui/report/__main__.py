@@ -1,7 +1,7 @@
-"""`python -m akg_tui.report RUN`: writes the report, for the run itself or its agent.
+"""`python -m akg_tui.report RUN`: writes the report of a run, for the run itself.
 
 A separate process, so that the run never waits for a drawing and never loads a plotting library.
-Prints the notes of the export guard; an error is one line on stderr, exit code 2.
+An error is one line on stderr, exit code 2.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from akg_tui.report.write import FORMATS, read_report, write_report
+from akg_tui.report.write import read_report, write_report
 from akg_tui.store.errors import StoreError
 
 
@@ -18,16 +18,13 @@ def main() -> int:
     words = argparse.ArgumentParser(prog="python -m akg_tui.report")
     words.add_argument("run_folder", type=Path, metavar="RUN")
     words.add_argument("--channel", choices=["ui", "cli"], default="ui")
-    words.add_argument("--form", choices=FORMATS, action="append", help="this file alone")
     arguments = words.parse_args()
     try:
         report = read_report(arguments.run_folder, channel=arguments.channel)
-        write_report(arguments.run_folder, report, tuple(arguments.form or FORMATS))
+        write_report(arguments.run_folder, report)
     except StoreError as error:
         print(error, file=sys.stderr)
         return 2
-    for note in report.notes:
-        print(note)
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from akg_tui.agent.chat import ChatReply, ModelFailed, ToolResult, ToolUse
 from akg_tui.agent.tools.executor import ToolExecutor
 from akg_tui.agent.tools.registry import allowed, own_tools, refused
-from akg_tui.agent.tools.run_access import Host, SubagentCall
+from akg_tui.agent.tools.run_access import SubagentCall
 from akg_tui.agent.visit import MAX_TURNS
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -41,10 +40,7 @@ def anchors(view: str) -> list[str]:
 
 
 class Lent:
-    """What the engine lends; never called here."""
-
-    async def __call__(self, arguments: Mapping[str, Any]) -> ToolResult:
-        raise AssertionError
+    """What runs subagents; never called here."""
 
     async def run(self, call: SubagentCall) -> ToolResult:
         raise AssertionError
@@ -52,7 +48,7 @@ class Lent:
 
 def test_every_tool_of_a_phase_is_offered_and_the_list_is_sorted_in_every_phase() -> None:
     named = {tool for phase in Phase for tool in allowed(own_tools(), phase)}
-    lent = Host(tools={"write_report": Lent()}, agents={"subagent": Lent()})
+    lent = {"subagent": Lent()}
     specs = ToolExecutor(in_phase(Phase.PLAN), lent).specs
     names = [spec.name for spec in specs]
     assert names == sorted(names)
@@ -226,7 +222,7 @@ def test_no_tool_touches_what_the_harness_owns() -> None:
         "verify_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
         "profile_kernel": {"task_code": "x = 1", "generated_code": "y", "op_name": "z"},
     }
-    working = {n for n, t in own_tools().items() if t.kind[:4] != "call" and not t.needs_host}
+    working = {n for n, t in own_tools().items() if t.kind[:4] != "call"}
     assert set(guesses) == working
     for phase in (Phase.PLAN, Phase.EDIT):
         for tool, arguments in guesses.items():

@@ -12,7 +12,6 @@ import pytest
 
 from akg_tui.agent.prompt import _changes, kernel_again, system_text
 from akg_tui.agent.tools.registry import offered
-from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.kernel.knobs import BadKnob, knobs_in, with_setting
@@ -187,7 +186,7 @@ def test_a_model_is_told_of_several_files_and_of_one_as_before(tmp_path: Path) -
     assert "kernel.py, which the judge loads, and shape.py, scale.cpp" in system_text(
         several, "pass"
     )
-    plain, more = (offered(tmp_path, task, Host()) for task in (one, several))
+    plain, more = (offered(tmp_path, task, {}) for task in (one, several))
     changed = {name for name in plain if plain[name].parameters != more[name].parameters}
     assert changed == {
         "read_kernel", "edit_kernel", "try_kernel", "submit_kernel", "sweep_kernel",
@@ -200,7 +199,7 @@ def test_a_model_is_told_of_several_files_and_of_one_as_before(tmp_path: Path) -
     assert size[1] - size[0] < 600
     agent = Agent(model="m", edit_format="str_replace")
     task = Task(op="x", files=Files(editable=NAMES), agent=agent)
-    assert {"path", "more"} <= set(offered(tmp_path, task, Host())["edit_kernel"].properties)
+    assert {"path", "more"} <= set(offered(tmp_path, task, {})["edit_kernel"].properties)
 
 
 def test_a_failed_attempt_is_told_as_a_diff_of_each_file() -> None:

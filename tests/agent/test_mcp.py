@@ -20,7 +20,6 @@ from akg_tui.agent.driver import Driver
 from akg_tui.agent.mcp_server import server_of
 from akg_tui.agent.prompt import system_text
 from akg_tui.agent.tools.registry import TASK, offered, specs_of
-from akg_tui.agent.tools.run_access import Host
 from akg_tui.cli.serve_mcp import outside
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
@@ -98,7 +97,7 @@ def engine_of(
 @contextlib.asynccontextmanager
 async def playing(folder: Path, **how: Any) -> AsyncIterator[Play]:
     engine, driver = engine_of(folder, **how)
-    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, Host()))
+    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, {}))
     working = asyncio.create_task(engine.run())
     working.add_done_callback(lambda task: driver.over())
     try:
@@ -141,7 +140,7 @@ async def test_a_client_drives_a_run_to_a_keep_under_its_phases(tmp_path: Path) 
 
 async def test_the_tools_are_those_of_the_phases_and_one_that_tells(tmp_path: Path) -> None:
     engine, driver = engine_of(tmp_path / "task")
-    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, Host()))
+    specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, {}))
     async with Client(server_of(driver, specs)) as client:
         listed = (await client.list_tools()).tools
     assert [tool.name for tool in listed] == ["situation", *(spec.name for spec in specs)]

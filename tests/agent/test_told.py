@@ -130,7 +130,7 @@ def test_a_model_is_told_of_the_tools_that_its_task_needs() -> None:
 
     usual = names(Task(op="x"))
     assert {"edit_kernel", "try_kernel", "profile_kernel", "execute_script"} <= usual
-    assert not usual & {"verify_kernel", "verify_then_profile", "check_markdown", "write_report"}
+    assert not usual & {"verify_kernel", "verify_then_profile", "check_markdown"}
     assert usual - names(Task(op="x", policy=Policy(trials=0))) == {"try_kernel", "sweep_kernel"}
     assert usual - names(Task(op="x", agent=Agent(allow_script=False))) == {"execute_script"}
     assert "submit_plan" not in names(Task(op="x", workflow="write"))

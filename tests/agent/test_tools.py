@@ -7,7 +7,7 @@ import contextlib
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from akg_tui.agent.chat import ToolResult, ToolUse
 from akg_tui.agent.tools.executor import MAX_TOLD, ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
-from akg_tui.agent.tools.run_access import Host
+from akg_tui.agent.tools.run_access import Agents, SubagentCall
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
@@ -39,10 +39,10 @@ ROOT = Path(__file__).parents[2]
 class Caller:
     """Makes calls in a run, and remembers where the last one left its trace."""
 
-    def __init__(self, engine: Engine, host: Host | None = None) -> None:
+    def __init__(self, engine: Engine, agents: Agents | None = None) -> None:
         self.engine = engine
         self.run = Path(engine.path)
-        self.executor = ToolExecutor(engine, host)
+        self.executor = ToolExecutor(engine, agents)
 
     async def __call__(self, tool: str, **arguments: Any) -> ToolResult:
         return await self.executor.execute(ToolUse("u1", tool, arguments))
@@ -75,11 +75,11 @@ class Caller:
 
 @contextlib.asynccontextmanager
 async def calling(
-    folder: Path, host: Host | None = None, **held_with: Any
+    folder: Path, agents: Agents | None = None, **held_with: Any
 ) -> AsyncIterator[Caller]:
     """The caller in a run that is held."""
     async with held(folder, **held_with) as engine:
-        yield Caller(engine, host)
+        yield Caller(engine, agents)
 
 
 # What every call leaves behind
@@ -135,47 +135,38 @@ async def test_a_result_is_chained_into_the_next_call(tmp_path) -> None:
         assert "No such file" in why
 
 
-async def test_what_a_tool_logs_is_summarised_in_its_result_and_in_no_other(tmp_path) -> None:
-    log = logging.getLogger("somebody")
+class Noisy:
+    """A tool's code that logs, and then fails as its prompt says."""
 
-    async def noisy(arguments: Mapping[str, Any]) -> ToolResult:
+    async def run(self, call: SubagentCall) -> ToolResult:
+        log = logging.getLogger("somebody")
         log.info("quiet")
         log.warning("the disk is nearly full")
         await asyncio.sleep(0)
         log.error("x" * 5_000)
-        return (
-            ToolResult.error("could not")
-            if arguments["format"] == "html"
-            else ToolResult.success("done")
-        )
+        if call.arguments["prompt"] == "break":
+            raise RuntimeError("a bug")
+        failed = call.arguments["prompt"] == "fail"
+        return ToolResult.error("could not") if failed else ToolResult.success("done")
 
-    async with calling(tmp_path, Host(tools={"write_report": noisy}), hold=Phase.PLAN) as call:
-        log.warning("before: nobody's")
-        result = await noisy_call(call, "html")
-        assert result["error_information"].startswith("could not\nWARNING somebody: the disk")
-        assert len(result["error_information"]) < 1_000
-        assert "quiet" not in result["error_information"]
-        assert "before" not in result["error_information"]
+
+async def test_what_a_tool_logs_is_summarised_in_its_result_and_in_no_other(tmp_path) -> None:
+    async with calling(tmp_path, {"subagent": Noisy()}) as call:
+        logging.getLogger("somebody").warning("before: nobody's")
+        why = await call.refused("task", prompt="fail")
+        assert why.startswith("could not\nWARNING somebody: the disk")
+        assert len(why) < 1_000
+        assert "quiet" not in why
+        assert "before" not in why
         assert len(call.kept("captured_errors.log")) > 5_000
-        result = await noisy_call(call, "md")
-        assert result["status"] == "success"
-        assert result["error_information"] == ""
-        assert "the disk is nearly full" in result["output"]
-
-
-async def noisy_call(call: Caller, form: str) -> dict[str, str]:
-    await call("write_report", format=form)
-    found: dict[str, str] = call.kept("result.json")
-    return found
+        assert "the disk is nearly full" in await call.good("task", prompt="work")
+        assert call.kept("result.json")["error_information"] == ""
 
 
 async def test_a_tool_that_breaks_is_a_result_with_its_trace_kept(tmp_path) -> None:
-    async def broken(arguments: Mapping[str, Any]) -> ToolResult:
-        raise RuntimeError("a bug")
-
-    async with calling(tmp_path, Host(tools={"write_report": broken}), hold=Phase.PLAN) as call:
-        why = await call.refused("write_report")
-        assert why.startswith("write_report broke: RuntimeError: a bug")
+    async with calling(tmp_path, {"subagent": Noisy()}) as call:
+        why = await call.refused("task", prompt="break")
+        assert why.startswith("task broke: RuntimeError: a bug")
         assert "Traceback" in call.kept("captured_errors.log")
 
 
@@ -573,7 +564,7 @@ tools:
 async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None:
     async with calling(tmp_path, tools=REVIEWER) as call:
         offered = {spec.name for spec in call.executor.specs}
-        assert not offered & {"reviewer", "write_report"}
+        assert "reviewer" not in offered
         assert "there is no tool" in await call.refused("reviewer", prompt="look")
 
 

@@ -13,7 +13,6 @@ import pytest
 
 from akg_tui.agent.prompt import situation
 from akg_tui.agent.tools.registry import allowed, offered
-from akg_tui.agent.tools.run_access import Host
 from akg_tui.core import commands as cmd
 from akg_tui.core.phases import WORKFLOWS, Phase, StatedPhase, user_workflow
 from akg_tui.core.task import Policy, Task
@@ -122,9 +121,9 @@ def test_a_duty_is_told_and_only_the_named_tools_may_be_called(tmp_path: Path) -
     run = the_table(LEAN)
     run.until_agent()
     assert "The workflow asks besides: Each item names the loop" in situation(run.state, [])
-    known = offered(tmp_path, run.state.task, Host())
+    known = offered(tmp_path, run.state.task, {})
     assert allowed(known, Phase.PLAN) == ["finish", "read_kernel", "submit_plan"]
-    plain_task = offered(tmp_path, Task(op="op"), Host())
+    plain_task = offered(tmp_path, Task(op="op"), {})
     assert set(known) == set(plain_task)  # the list that a model gets stays the same
     assert allowed(known, Phase.EDIT) == allowed(plain_task, Phase.EDIT)
 

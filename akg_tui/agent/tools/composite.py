@@ -45,8 +45,8 @@ async def run_workflow(call: ToolContext, arguments: Mapping[str, Any]) -> Answe
 
 async def run_subagent(call: ToolContext, arguments: Mapping[str, Any]) -> Answer:
     """Run the agent that the tool names, and return its final text as data."""
-    agents, declared = call.host.agents, call.tool.declared
-    runner = agents.get(call.tool.agent) or agents[SUBAGENT]
+    declared = call.tool.declared
+    runner = call.agents.get(call.tool.agent) or call.agents[SUBAGENT]
     rules, model = (declared.prompt, declared.model or "") if declared else ("", "")
     asked = SubagentCall(call.tool.agent, arguments, call.node, call.toolbox, rules, model)
     result = await runner.run(asked)

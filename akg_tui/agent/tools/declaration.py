@@ -19,7 +19,7 @@ from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.tools.call_record import Node
 from akg_tui.agent.tools.file_access import FileAccess
 from akg_tui.agent.tools.resolver import How
-from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess, Toolbox
+from akg_tui.agent.tools.run_access import Agents, Answer, Caller, KernelSession, RunAccess, Toolbox
 from akg_tui.core.phases import Gate, Phase
 from akg_tui.core.task import MODEL_NAME
 
@@ -84,7 +84,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     kernel: KernelSession
     told: set[str]
     caller: Caller
-    host: Host
+    agents: Agents
     node: Node
     run_step: Callable[[str, dict[str, Any], Node], Awaitable[Answer]]
     toolbox: Callable[[str], Toolbox]
@@ -99,7 +99,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     steps decide. `main_agent_only` withholds a tool from subagents that a call started, because
     the tool advances the run, asks a person or starts a subagent. `agent` is the agent that the
     tool starts, `declared` its declaration if it is a user's. `gate` is the gate at which a
-    person may have to approve the call. The tool is offered only with the host tool `needs_host`.
+    person may have to approve the call.
     A model hears of it, unless it is `by_name` and no file of the user names it, but for the
     arguments `untold`; it answers every call all the same.
     """
@@ -113,7 +113,6 @@ class Tool(Struct, frozen=True, kw_only=True):
     phases: frozenset[Phase] = frozenset()
     main_agent_only: bool = False
     gate: Gate | None = None
-    needs_host: str = ""
     agent: str = ""
     declared: DeclaredAgent | None = None
     steps: tuple[Step, ...] = ()

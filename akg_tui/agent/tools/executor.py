@@ -23,7 +23,7 @@ from akg_tui.agent.tools.file_access import FileAccess, Refused
 from akg_tui.agent.tools.processes import Captured, CutOff, capture
 from akg_tui.agent.tools.registry import TASK, allowed, offered, refused, specs_of, told_of
 from akg_tui.agent.tools.resolver import Unresolved, resolve
-from akg_tui.agent.tools.run_access import Answer, Caller, Host, KernelSession, RunAccess
+from akg_tui.agent.tools.run_access import Agents, Answer, Caller, KernelSession, RunAccess
 from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.store.errors import StoreError
@@ -49,24 +49,23 @@ class CallCutOff(asyncio.CancelledError):
 class ToolExecutor:
     """The tools of one visit, with a record of the kernel lines shown to the agent.
 
-    `host` provides the engine's tools and agents; without it `write_report` and the tools that
-    start a subagent are not offered. `caller` is the run's own agent or a subagent; `only` are
-    the names of its tools, if it does not have all of them.
+    `agents` run subagents; without them the tools that start one are not offered. `caller` is the
+    run's own agent or a subagent; `only` are the names of its tools, if it does not have all.
     """
 
     def __init__(
         self,
         run: RunAccess,
-        host: Host | None = None,
+        agents: Agents | None = None,
         caller: Caller | None = None,
         only: tuple[str, ...] = (),
     ) -> None:
         self._run = run
-        self._host = host or Host()
+        self._agents = agents or {}
         self._caller = caller or Caller()
         self._folder = Path(run.path)
         self._files = FileAccess(self._folder, run.state.task.files.names)
-        known = offered(self._folder / TASK, run.state.task, self._host)
+        known = offered(self._folder / TASK, run.state.task, self._agents)
         self._known = {name: known[name] for name in only if name in known} if only else known
         self._told = self._known if only else told_of(known, run.state.task)
         self.kernel = KernelSession(run)
@@ -158,7 +157,7 @@ class ToolExecutor:
         def toolbox(subagent: str) -> ToolExecutor:
             caller = Caller(subagent, node.name, restricted=True, probes=self._caller.probes)
             only = known.declared.tools if known.declared else ()
-            return ToolExecutor(self._run, Host(tools=self._host.tools), caller, only)
+            return ToolExecutor(self._run, {}, caller, only)
 
         context = ToolContext(
             tool=known,
@@ -167,7 +166,7 @@ class ToolExecutor:
             kernel=self.kernel,
             told=self.told,
             caller=self._caller,
-            host=self._host,
+            agents=self._agents,
             node=node,
             run_step=self._run_step,
             toolbox=toolbox,

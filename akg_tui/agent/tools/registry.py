@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.tools.declaration import Tool, Tools
-from akg_tui.agent.tools.run_access import SUBAGENT, Host
+from akg_tui.agent.tools.run_access import SUBAGENT, Agents
 from akg_tui.core.phases import WORKFLOWS, BadWorkflow, Gate, Phase, Workflow
 from akg_tui.core.task import Target, Task
 from akg_tui.store.task_folder import tool_files
@@ -97,9 +97,9 @@ def tools_with(files: tuple[tuple[Path, str], ...]) -> Tools:
     return found
 
 
-def offered(folder: Path, task: Task, host: Host) -> Tools:
+def offered(folder: Path, task: Task, agents: Agents) -> Tools:
     """Return the tools of a run of `task`, whose tool files are in `folder`, without those that
-    need a tool or an agent missing in `host`.
+    need an agent missing in `agents`.
     """
     from akg_tui.agent.tools.kernel import in_files, in_format
 
@@ -107,7 +107,7 @@ def offered(folder: Path, task: Task, host: Host) -> Tools:
     known = for_target(tools_with(files), task.target)
     known = in_format(known, task.agent.edits_in)
     known = in_phases(in_files(known, task.files.names), task.phases)
-    return {name: tool for name, tool in known.items() if _can_work(tool, known, host)}
+    return {name: tool for name, tool in known.items() if _can_work(tool, known, agents)}
 
 
 def told_of(known: Tools, task: Task) -> Tools:
@@ -150,12 +150,10 @@ def specs_of(tools: Tools) -> tuple[ToolSpec, ...]:
     return tuple(tools[name].spec for name in sorted(tools))
 
 
-def _can_work(tool: Tool, known: Tools, host: Host) -> bool:
+def _can_work(tool: Tool, known: Tools, agents: Agents) -> bool:
     if tool.kind == "call_agent":
-        return tool.agent in host.agents or bool(tool.declared and SUBAGENT in host.agents)
-    if tool.kind == "call_workflow":
-        return all(_can_work(known[step.tool], known, host) for step in tool.steps)
-    return not tool.needs_host or tool.needs_host in host.tools
+        return tool.agent in agents or bool(tool.declared and SUBAGENT in agents)
+    return all(_can_work(known[step.tool], known, agents) for step in tool.steps)
 
 
 def allowed(known: Tools, phase: Phase, *, subagent: bool = False) -> list[str]:

@@ -7,7 +7,7 @@ The run changes only through commands that core accepts; the kernel only through
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -168,15 +168,8 @@ class Caller(Struct, frozen=True):
     probes: Probes = field(default_factory=Probes)
 
 
-HostTool = Callable[[Mapping[str, Any]], Awaitable[ToolResult]]
-"""A tool whose work is done by the engine that hosts the agent."""
-
-
-class Host(Struct, frozen=True):
-    """The engine's functions for tools. A tool that needs a missing function is not offered."""
-
-    tools: Mapping[str, HostTool] = {}
-    agents: Mapping[str, SubagentRunner] = {}
+Agents = Mapping[str, SubagentRunner]
+"""What runs subagents, by the agent's name. A tool that needs a missing one is not offered."""
 
 
 class Answer(Struct, frozen=True):

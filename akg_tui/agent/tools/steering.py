@@ -1,4 +1,4 @@
-"""The tools by which the agent steers its run: plan, diagnosis, questions, finish, report, search.
+"""The tools by which the agent steers its run: plan, diagnosis, questions, finish, search.
 
 Each sends a command to core, or looks up a text. No tool waits: a question to a person ends the
 turn, core holds the phase (overlay WAIT_USER), and the next visit's prompt contains the answer.
@@ -157,16 +157,6 @@ def report_blocked(
     if refused := call.run.send(cmd.ReportBlocked(kind, reason, about)):
         return Answer.error(refused.why)
     return Answer.success("recorded; your visit ends here")
-
-
-@tool("domain_tool", (Phase.PLAN,), needs_host="write_report", by_name=True)
-async def write_report(
-    call: ToolContext,
-    format: Literal["html", "md", "json"] = "md",  # noqa: A002 - the argument's name in a call
-) -> Answer:
-    """Write the report of the run so far; its path is the answer."""
-    made = await call.host.tools["write_report"]({"format": format})
-    return Answer(made, foreign=True)
 
 
 @tool("domain_tool", AGENT_PHASES)
