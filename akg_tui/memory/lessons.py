@@ -9,12 +9,10 @@ import hashlib
 import math
 import re
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import Interval
@@ -95,8 +93,7 @@ class Direction(Struct, frozen=True, tag="direction", forbid_unknown_fields=True
 class BestKernel(Struct, frozen=True, tag="kernel", forbid_unknown_fields=True, omit_defaults=True):
     """The best kernel; `measured`: its ratio over the seed was measured anew at the run's end.
 
-    A kernel of one file is its `text`, one of several is its `files` by name. In older memories
-    `files` are the names, and `text` has all files, each but the first below a heading.
+    A kernel of one file is its `text`, one of several is its `files` by name.
     """
 
     attempt: Count
@@ -104,11 +101,10 @@ class BestKernel(Struct, frozen=True, tag="kernel", forbid_unknown_fields=True, 
     over_seed: Interval
     measured: bool
     text: Annotated[str, Meta(max_length=MAX_KERNEL)] = ""
-    files: dict[str, str] | tuple[str, ...] = {}
+    files: dict[str, str] = {}
 
     def texts(self, name: str) -> KernelFiles:
         """Return the files; `name` is that of a single one."""
-        assert isinstance(self.files, dict)
         return KernelFiles(self.files or {name: self.text})
 
 
@@ -238,27 +234,9 @@ def decode(data: bytes) -> RunMemory:
     if len(facts) != 1 or rows[0] is not facts[0] or len(kernels) > 1:
         raise BadMemory("1: expected one run, first, and at most one kernel")
     kernel = kernels[0] if kernels else None
-    if kernel is not None:
-        # Of the older form it is that of `text`.
-        told = {"": kernel.text} if kernel.text else kernel.files
-        if not isinstance(told, dict) or KernelFiles(told).sha256 != kernel.sha256:
-            raise BadMemory(f"{len(rows)}: sha256: is not that of the kernel's text")
-        kernel = _in_new_form(kernel)
+    if kernel is not None and kernel.texts("").sha256 != kernel.sha256:
+        raise BadMemory(f"{len(rows)}: sha256: is not that of the kernel's text")
     return RunMemory(facts[0], directions, kernel)
-
-
-def _in_new_form(kernel: BestKernel) -> BestKernel:
-    """Return a kernel; one of several files by their names. Raises `BadMemory`."""
-    if isinstance(kernel.files, dict):
-        return kernel
-    found: dict[str, str] = {}
-    rest = kernel.text
-    for name, after in pairwise(kernel.files):
-        found[name], mark, rest = rest.partition(f"\n──────── {after} ────────\n")
-        if not mark:
-            raise BadMemory(f"the kernel has no file {after}")
-    files = KernelFiles({**found, kernel.files[-1]: rest})
-    return replace(kernel, text="", files=files.texts, sha256=files.sha256)
 
 
 def _row(number: int, line: bytes) -> RunFacts | Direction | BestKernel:

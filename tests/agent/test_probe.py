@@ -79,6 +79,7 @@ async def test_a_parameter_that_is_taken_and_ignored_is_no_ability() -> None:
         (refuse(404, "not_found_error"), ModelUnusable, "knows no model m"),
         (refuse(529, "overloaded_error"), ServerBusy, "529"),
         (Reply([Send(b"<html>")], headers={"content-type": "text/html"}), ServerBusy, "text/html"),
+        (Reply([Send(b"{}")], headers={"content-type": "application/json"}), ServerBusy, "whole"),
     ],
 )
 async def test_a_server_that_gives_no_answer_is_an_error(

@@ -22,7 +22,6 @@ from akg_tui.agent.models.transport import (
     content_type,
     json_object,
     kind_of_status,
-    whole_body,
 )
 
 
@@ -52,9 +51,7 @@ class MessagesTransport(Transport):
         self, response: httpx2.Response, body: Mapping[str, Any]
     ) -> AsyncIterator[Mapping[str, Any]]:
         if content_type(response) == "application/json":
-            for event in _events_of_whole(await whole_body(response)):
-                yield event
-            return
+            raise BrokenStream("a whole message where a stream of events should be")
         async for sent in AsyncStream.raw_events(cast(Any, Bounded(response))):
             if not sent.data or sent.data == "[DONE]":
                 continue
@@ -70,21 +67,3 @@ class MessagesTransport(Transport):
 
     def told(self, error: Any) -> tuple[str, str]:
         return error.type or kind_of_status(error.status_code), error.api_message or error.message
-
-
-def _events_of_whole(message: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the events equivalent to the whole message of a server that does not stream."""
-    if message.get("type") == "error":
-        return [message]
-    content = message.get("content")
-    if not isinstance(content, list):
-        raise BrokenStream("the reply has no list of content blocks")
-    return [
-        {"type": "message_start", "message": message},
-        *(
-            {"type": "content_block_start", "index": index, "content_block": block}
-            for index, block in enumerate(content)
-        ),
-        {"type": "message_delta", "delta": message},
-        {"type": "message_stop"},
-    ]

@@ -99,9 +99,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     steps decide. `main_agent_only` withholds a tool from subagents that a call started, because
     the tool advances the run, asks a person or starts a subagent. `agent` is the agent that the
     tool starts, `declared` its declaration if it is a user's. `gate` is the gate at which a
-    person may have to approve the call.
-    A model hears of it, unless it is `by_name` and no file of the user names it, but for the
-    arguments `untold`; it answers every call all the same.
+    person may have to approve the call. A model hears of it, unless it is `by_name` and no file of
+    the user names it, but for the arguments `untold`; it answers every call all the same.
     """
 
     name: str
