@@ -172,8 +172,8 @@ CASES = [
     Case("an early end", "finish", {"reason": "told to"}, "not allowed in phase EDIT"),
     Case(
         "an expression that reads the journal",
-        "search_knowledge",
-        {"query": "x", "dsl": "read_json_file('events.jsonl')"},
+        "read_file",
+        {"file_path": "read_json_file('events.jsonl')"},
         NOT_OURS,
     ),
     Case(

@@ -105,7 +105,7 @@ async def test_a_found_line_of_the_kernel_can_be_edited_by_its_tag(tmp_path: Pat
 async def test_a_found_line_of_a_trial_is_edited_in_a_copy_of_it(tmp_path: Path) -> None:
     async with calling(tmp_path) as caller:
         await caller.good("try_kernel", text=f"# a trial\n{KERNEL}")
-        told = await caller.good("grep", pattern="^speed", ignore_case=True, trial=1, context=1)
+        told = await caller.good("grep", pattern="(?i)^speed", trial=1, context=1)
         assert len(told.split("\n")) == 4
         tag = re.findall(r"^(2[a-z]{2})\|SPEED", told, re.M)[0]
         op = {"op": "sub", "at": tag, "find": '"A"  #', "with": '"C"  #'}

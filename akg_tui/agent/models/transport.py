@@ -8,9 +8,7 @@ server's error type, never by the words of a message. Imports no SDK.
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import json
-import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -268,13 +266,8 @@ def failure_of(
 
 
 def asked_wait(headers: httpx2.Headers) -> float | None:
-    """Return the wait in seconds that ``retry-after`` asks for, in seconds or as a date."""
-    told = headers.get("retry-after", "")
+    """Return the seconds to wait that ``retry-after`` asks for."""
     try:
-        return max(0.0, float(told))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(told).timestamp() - time.time())
-    except (ValueError, TypeError):
+        return max(0.0, float(headers.get("retry-after", "")))
+    except ValueError:  # none is told, or a date
         return None

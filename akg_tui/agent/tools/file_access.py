@@ -137,17 +137,6 @@ class FileAccess:
             raise Refused(_told(path, error)) from None
         return "/".join(parts)
 
-    def unused(self, stem: str, extension: str) -> str:
-        """Return a path under `notes/` that names no file yet: `stem.ext`, `stem-2.ext`, …"""
-        with self._reach((NOTES,), make=True) as folder:
-            for number in range(1, MAX_NOTES_FILES + 2):
-                name = f"{stem}.{extension}" if number == 1 else f"{stem}-{number}.{extension}"
-                try:
-                    os.stat(name, dir_fd=folder, follow_symlinks=False)
-                except FileNotFoundError:
-                    return f"{NOTES}/{name}"
-        raise Refused(f"{NOTES}/ holds too many files called {stem}")
-
     def _parts(self, path: str) -> tuple[str, ...]:
         """Return the parts of the path below the run's folder. Raises `Refused`."""
         if not path or len(path) > MAX_PATH:

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Annotated
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
-from akg_tui.agent.tools.file_access import NOTES, FileAccess, Refused, read_text
+from akg_tui.agent.tools.file_access import NOTES, Refused, read_text
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import kernel_fault, whole
 from akg_tui.core.kernel.kernel_files import KernelFiles
@@ -114,17 +114,15 @@ def write_file(
     path = file_path
     if not path:
         stem = op_name or call.run.state.task.op
-        path = _own_name(call.files, stem, file_type, overwrite=overwrite)
+        path = _own_name(stem, file_type)
     written = call.files.write(path, data, overwrite=overwrite)
     return Answer.success(f"{written}: {len(data)} bytes")
 
 
-def _own_name(files: FileAccess, wanted: str, file_type: str, *, overwrite: bool) -> str:
+def _own_name(wanted: str, file_type: str) -> str:
     stem = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_") or "note"
     kind = file_type.lower().lstrip(".")
     extension = _EXTENSIONS.get(kind, kind)
     if not re.fullmatch(r"[a-z0-9]{1,10}", extension):
         raise Refused(f"file_type {file_type[:40]!r} is no extension")
-    if overwrite:
-        return f"{NOTES}/{stem[:64]}.{extension}"
-    return files.unused(stem[:64], extension)
+    return f"{NOTES}/{stem[:64]}.{extension}"

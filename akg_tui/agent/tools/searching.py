@@ -32,7 +32,7 @@ _SEARCH = """\
 import json, re, sys
 asked = json.load(sys.stdin)
 try:
-    found = re.compile(asked["pattern"], asked["flags"]).search
+    found = re.compile(asked["pattern"]).search
 except (re.error, OverflowError, RecursionError) as error:
     sys.exit(str(error))
 texts = asked["lines"]
@@ -51,7 +51,6 @@ async def grep(
     ] = None,
     trial: Annotated[int | None, Arg(minimum=1)] = None,
     attempt: Annotated[int | None, Arg(minimum=0)] = None,
-    ignore_case: Annotated[bool, Arg(told=False)] = False,
     context: Annotated[int, Arg("Lines around a match.", minimum=0, maximum=10)] = 0,
     limit: Annotated[int, Arg("Matches to show.", minimum=1, maximum=500, told=False)] = 60,
 ) -> Answer:
@@ -63,7 +62,7 @@ async def grep(
     name, kernel, others = _searched(call, path, trial, attempt)
     texts = {**({"": kernel.page} if kernel is not None else {}), **others}
     lines = {each: Document.from_text(text, path=each).lines for each, text in texts.items()}
-    found = await _matches(pattern, 2 if ignore_case else 0, list(lines.values()))
+    found = await _matches(pattern, list(lines.values()))
     if kernel is not None:
         found[0] = _in_files(call, found[0], kernel, path)
     rows: list[str] = []
@@ -127,11 +126,11 @@ def _around(numbers: list[int], context: int, count: int) -> list[int]:
     return sorted(n for n in near if 1 <= n <= count)
 
 
-async def _matches(pattern: str, flags: int, lines: list[tuple[str, ...]]) -> list[list[int]]:
+async def _matches(pattern: str, lines: list[tuple[str, ...]]) -> list[list[int]]:
     """Return for each text the numbers of the matching lines. Raises `Refused`."""
     from akg_tui.evaluate.targets.cpu import base_environment
 
-    asked: dict[str, Any] = {"pattern": pattern, "flags": flags, "lines": lines}
+    asked: dict[str, Any] = {"pattern": pattern, "lines": lines}
     done = await run_process(
         [sys.executable, "-I", "-S", "-c", _SEARCH],
         folder=Path("/"),

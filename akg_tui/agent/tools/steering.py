@@ -29,7 +29,6 @@ from akg_tui.core.plan.submission import (
 from akg_tui.core.questions import MAX_TEXT, MIN_BLOCKED
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import Question
-from akg_tui.dsl.adapters import DSLS
 
 if TYPE_CHECKING:
     from akg_tui.knowledge import Page
@@ -165,10 +164,6 @@ def search_knowledge(
     query: Annotated[
         str, Arg("A few technical words, or a page's id to read it whole.", resolve="never")
     ],
-    dsl: Annotated[str, Arg(f"{', '.join(DSLS)}; left out, the task's.", told=False)] = "",
-    backend: Annotated[
-        str, Arg("cpu, cuda or ascend; left out, that of the task.", told=False)
-    ] = "",
 ) -> Answer:
     """Search the pages on what makes kernels fast."""
     from akg_tui.memory.shelf import library_with, own_shelf
@@ -177,9 +172,7 @@ def search_knowledge(
     pages, _ = library_with(own_shelf())
     if page := pages.page(query.strip()):
         return _once(call, [page])
-    found = pages.search(
-        query, dsl=dsl or target.dsl, backend=backend or target.backend, limit=MAX_FOUND
-    )
+    found = pages.search(query, dsl=target.dsl, backend=target.backend, limit=MAX_FOUND)
     if not found:
         ids = ", ".join(page.cited for page in pages.pages)
         return Answer.error(f"nothing was found; the pages are: {ids}")
