@@ -6,7 +6,6 @@ settings, and PyMarkdown loads plugins, from the folder in which they are starte
 
 from __future__ import annotations
 
-import ast
 import difflib
 import sys
 import tempfile
@@ -14,10 +13,11 @@ from pathlib import Path
 from typing import Annotated
 
 from akg_tui.agent.tools.declaration import Arg, ToolContext, tool
-from akg_tui.agent.tools.file_access import NOTES, read_text
+from akg_tui.agent.tools.file_access import NOTES, Refused, read_text
 from akg_tui.agent.tools.processes import Finished, note, run_process
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.phases import Phase
+from akg_tui.hashline.parse_gate import fault_in
 
 CHECK_S = 60.0
 MAX_CHECKED = 512 << 10
@@ -36,9 +36,9 @@ async def check_python_code(call: ToolContext, file_path: InRun) -> Answer:
     formatted in place; of any other the changes are only shown.
     """
     path = call.files.relative(file_path)
-    text = read_text(call.files, path)
-    if fault := _syntax_fault(text):
-        return Answer.error(f"{path}:{fault}", foreign=True)
+    text = _text(call, path)
+    if fault := fault_in(text.encode(), "python"):
+        return Answer.error(f"{path}:{fault.line}: {fault.message}", foreign=True)
     done = await _run(_AUTOPEP8, text)
     if done.code != 0:
         return _broke("autopep8", done)
@@ -55,27 +55,11 @@ async def check_python_code(call: ToolContext, file_path: InRun) -> Answer:
     return Answer.success(f"{why}\n{shown}", foreign=True)
 
 
-def _syntax_fault(text: str) -> str | None:
-    if len(text) > MAX_CHECKED:
-        return f"1: has {len(text)} characters; at most {MAX_CHECKED} are checked"
-    try:
-        ast.parse(text)
-    except SyntaxError as error:
-        return f"{error.lineno or 1}: {error.msg}"
-    except (ValueError, RecursionError, MemoryError) as error:
-        return f"1: can't be parsed: {error}"
-    return None
-
-
 @tool("basic_tool", (Phase.WRITE, Phase.PLAN, Phase.EDIT), by_name=True)
 async def check_markdown(call: ToolContext, file_path: InRun) -> Answer:
     """Check a Markdown file with PyMarkdown, by the rules of markdownlint."""
     path = call.files.relative(file_path)
-    text = read_text(call.files, path)
-    if len(text) > MAX_CHECKED:
-        why = f"{path}: has {len(text)} characters; at most {MAX_CHECKED} are checked"
-        return Answer.error(why)
-    done = await _run(_PYMARKDOWN, text)
+    done = await _run(_PYMARKDOWN, _text(call, path))
     if done.code == 0:
         return Answer.success(f"{path}: nothing to mend")
     findings = [
@@ -86,6 +70,13 @@ async def check_markdown(call: ToolContext, file_path: InRun) -> Answer:
     if not findings:
         return _broke("PyMarkdown", done)
     return Answer.error("\n".join(findings[:100]), foreign=True)
+
+
+def _text(call: ToolContext, path: str) -> str:
+    text = read_text(call.files, path)
+    if len(text) > MAX_CHECKED:
+        raise Refused(f"{path}: has {len(text)} characters; at most {MAX_CHECKED} are checked")
+    return text
 
 
 async def _run(module: tuple[str, ...], text: str) -> Finished:
