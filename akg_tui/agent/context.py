@@ -36,7 +36,7 @@ from akg_tui.core import commands as cmd
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Phase
 from akg_tui.core.state import RunState
-from akg_tui.hashline.formats import KernelReader
+from akg_tui.hashline.kernel_reader import KernelReader
 
 
 class Conversation:
@@ -184,14 +184,14 @@ class Context:
 
 def _kernel(state: RunState, conversation: Conversation, executor: ToolExecutor) -> str:
     """Return the kernel's text for an edit, or a reference if a message already contains it."""
-    task, kernel = state.task, executor.kernel.files
+    kernel = executor.kernel.files
     sha = kernel.sha256
     if (revision := conversation.shown.get(sha)) is not None:
         executor.kernel.recall(revision)
-        return kernel_again(task, revision, kernel)
+        return kernel_again(revision, kernel)
     # A kernel that was written whole was answered without its tags.
     kept = state.best is not None and state.best.attempt > 0
     if kept and executor.kernel.resume():
-        return kernel_sent(task, kernel)
+        return kernel_sent(kernel)
     conversation.shown[sha] = executor.kernel.revision
-    return kernel_text(task, executor.kernel.show(), sha)
+    return kernel_text(executor.kernel.show())

@@ -169,12 +169,11 @@ class Driver:
             return Told(tuple(news))
         state, allowed = visit.run.state, visit.executor.allowed
         if whole:
-            kernel = visit.executor.kernel
             parts = [
                 visit.conversation.system,
                 opening(state),
                 situation(state, allowed),
-                kernel_text(state.task, kernel.show(), kernel.files.sha256),
+                kernel_text(visit.executor.kernel.show()),
             ]
             return Told(tuple(parts))
         return Told(tuple(news) or (situation(state, allowed),))

@@ -114,12 +114,6 @@ _AFTER = "After a round the kernel is the incumbent again, unless it was kept."
 _TAGGED = """\
 - The kernel is shown with a tag on every line (`12sr|text`). Edits name lines by the tags of
   the newest view."""
-_PLAIN = """\
-- The kernel is shown as it is. Edits name their place by its text in the newest view."""
-
-
-def _is_tagged(task: Task) -> bool:
-    return task.agent.edits_in == "hashline"
 
 
 def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] = ()) -> str:
@@ -132,7 +126,7 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         f"Task: {task.op}. Target: {target}, DSL {task.target.dsl}, {task.timing.threads} "
         "thread(s)."
     )
-    edits, phases = _TAGGED if _is_tagged(task) else _PLAIN, []
+    edits, phases = _TAGGED, []
     rows = task.phases.rows
     if Phase.WRITE in rows:
         phases.append(_WRITING)
@@ -141,7 +135,7 @@ def system_text(task: Task, reference: str, context: Sequence[tuple[str, int]] =
         least = "1 item" if count == 1 else f"{count} items"
         trying = _TRYING.format(most=task.policy.trials) if task.policy.trials else ""
         phases.append(_TUNING.format(least=least, trying=trying))
-        edits += (" " if _is_tagged(task) else "\n  ") + _AFTER
+        edits += f" {_AFTER}"
         about += f" A KEEP needs a gain of more than {task.timing.min_gain:.1%} beyond doubt."
     about += _files(task) + _cases(task)
     rules = _RULES.format(phases="\n".join(phases), edits=edits)
@@ -236,18 +230,14 @@ def opening(state: RunState) -> str:
     return f"PLAN.md:\n\n{render_plan(state)}"
 
 
-def kernel_text(task: Task, view: str, sha256: str) -> str:
-    """Return the paragraph with the kernel, shown as `view` in the run's edit format."""
-    if _is_tagged(task):
-        return f"The kernel as it stands; tags of other versions are void:\n\n{view}"
-    return f"The kernel {', '.join(task.files.names)} as it stands, sha={sha256[:8]}:\n\n{view}"
+def kernel_text(view: str) -> str:
+    """Return the paragraph with the kernel, shown as `view`."""
+    return f"The kernel as it stands; tags of other versions are void:\n\n{view}"
 
 
-def kernel_again(task: Task, revision: int, kernel: KernelFiles) -> str:
+def kernel_again(revision: int, kernel: KernelFiles) -> str:
     """Return the sentence for a kernel that an earlier message of the conversation contains."""
     shas = f"sha={kernel.sha256[:8]}"
-    if not _is_tagged(task):
-        return f"The kernel is again the one shown above with {shas}."
     if len(kernel.texts) > 1:  # the view of each file has its own
         each = [KernelFiles({name: text}) for name, text in kernel.texts.items()]
         shas = ", ".join(f"{one.main} sha={one.sha256[:8]}" for one in each)
@@ -257,14 +247,12 @@ def kernel_again(task: Task, revision: int, kernel: KernelFiles) -> str:
     )
 
 
-def kernel_sent(task: Task, kernel: KernelFiles) -> str:
+def kernel_sent(kernel: KernelFiles) -> str:
     """Return the sentence for a kernel that the model itself has sent in this conversation."""
-    told = f"The kernel is now the one that you sent (sha={kernel.sha256[:8]})"
-    if not _is_tagged(task):
-        return f"{told}."
     return (
-        f"{told}. Tags that you were shown before your edit lead to lines that it left, and it was "
-        "answered with those of its own; of a whole text read_kernel or grep shows them."
+        f"The kernel is now the one that you sent (sha={kernel.sha256[:8]}). Tags that you were "
+        "shown before your edit lead to lines that it left, and it was answered with those of its "
+        "own; of a whole text read_kernel or grep shows them."
     )
 
 

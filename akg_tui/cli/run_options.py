@@ -152,7 +152,7 @@ def options_at_fault(arguments: argparse.Namespace) -> Iterator[None]:
         raise UsageError(_in_options(fault, arguments)) from fault
 
 
-_AGENT_OPTIONS = {"model": "agent", "base_url": "base_url", "edit_format": "edit_format"}
+_AGENT_OPTIONS = {"model": "agent", "base_url": "base_url"}
 _SANDBOX_OPTIONS = {"require_sandbox": "--require-sandbox", "sandbox": "sandbox.require"}
 
 

@@ -64,11 +64,6 @@ def add_tune(add: Callable[..., Any]) -> None:
     tune.add_argument("--base-url", metavar="U", help="the model's server")
     add_api(tune)
     tune.add_argument(
-        "--edit-format",
-        choices=["hashline", "str_replace"],
-        help="how a model changes the kernel: hashline (default) or str_replace",
-    )
-    tune.add_argument(
         "--workflow",
         type=_workflow,
         metavar="W",
@@ -160,7 +155,6 @@ def _tune(arguments: argparse.Namespace) -> int:
         "model": arguments.agent or None,
         "base_url": arguments.base_url,
         "api": arguments.api,
-        "edit_format": arguments.edit_format,
         "api_key_file": _key_file(arguments) or None,
     }
     given = {name: value for name, value in settings.items() if value is not None}

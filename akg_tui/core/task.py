@@ -268,11 +268,6 @@ def is_makers(server: str, api: Api) -> bool:
     return server.rstrip("/") == MAKERS[api]
 
 
-EditFormat = Literal["hashline", "str_replace"]
-EarlierFormat = Literal["str_replace lines", "apply_patch", "unified diff"]
-"""Of earlier journals: a run with one goes on in hashline."""
-
-
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     """The model of the agent, its server, and the limits of one call.
 
@@ -288,8 +283,7 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     `allow_script` lets scripts run without asking; left out, they may where every protection of
     the sandbox holds, and then write to a scratch folder alone. `instructions` are a person's, and
     stand after the rules in the agent's prompt.
-    `edit_format` is the format in which a model reads and edits the kernel; the sweep agent
-    always uses `hashline`. `idle_work`: the judge measures while a served model is waited for.
+    `idle_work`: the judge measures while a served model is waited for.
     """
 
     model: Annotated[str, Meta(min_length=1, max_length=128, pattern=MODEL_NAME)] = SWEEP
@@ -306,14 +300,8 @@ class Agent(Struct, frozen=True, forbid_unknown_fields=True):
     thinking: Literal["default", "off", "adaptive", "budget"] = "default"
     thinking_tokens: Annotated[int, Meta(ge=1024)] = 4_096
     instructions: Annotated[str, Meta(max_length=8_000)] = ""
-    edit_format: Literal[EditFormat, EarlierFormat] = "hashline"
+    edit_format: str = "hashline"  # of earlier tasks and journals: every run edits by tags
     idle_work: bool = True
-
-    @property
-    def edits_in(self) -> EditFormat:
-        """The edit format in force: always `hashline` for the sweep agent."""
-        stated = self.model != SWEEP and self.edit_format == "str_replace"
-        return "str_replace" if stated else "hashline"
 
     @property
     def server(self) -> str:

@@ -53,7 +53,7 @@ from akg_tui.engine.live import Live
 from akg_tui.engine.run_handle import KEPT_KERNELS
 from akg_tui.engine.run_report import Reporter
 from akg_tui.evidence.page import Evidence
-from akg_tui.hashline.formats import kernel_line_counts
+from akg_tui.hashline.kernel_reader import kernel_line_counts
 from akg_tui.hashline.tags import run_key
 from akg_tui.store.errors import HistoryError, StoreError
 from akg_tui.store.run_at_rest import read_kept_edit

@@ -106,7 +106,7 @@ def check_kernel(path: Path, source: bytes) -> None:
 def check_unwritten(path: Path, source: bytes) -> None:
     """Check a kernel that the agent is to write: it parses, and may lack ModelNew.
 
-    An empty file is refused, because not every edit format can name a place in it.
+    An empty file is refused: no view of it has a line to edit.
     """
     parse_python(path, source)
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from akg_tui.hashline.document import BOM, Document
-from akg_tui.hashline.formats import Refusal
-from akg_tui.hashline.formats.contract import object_schema, text_argument
+from akg_tui.hashline.file_reader import Refusal
 from akg_tui.hashline.splice import Span, Unwritable, splice
+from benchmarks.edit_formats.call_arguments import object_schema, text_argument
 
 
 class BadPatch(ValueError):

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final
 
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats import Refusal
+from akg_tui.hashline.file_reader import Refusal
 from akg_tui.hashline.ops import parse_ops
 from akg_tui.hashline.rejection import EditRejected
 from akg_tui.hashline.session import EditRequest, EditSession

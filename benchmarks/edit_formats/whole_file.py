@@ -9,15 +9,17 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from akg_tui.hashline.document import BOM, Document, NotText
-from akg_tui.hashline.formats import FORMATS, Refusal, open_reader
-from akg_tui.hashline.formats.contract import object_schema, text_argument
+from akg_tui.hashline.file_reader import Refusal
 from akg_tui.hashline.tags import Tagger
 from benchmarks.edit_formats.apply_patch import apply_patch_spans
+from benchmarks.edit_formats.call_arguments import object_schema, text_argument
 from benchmarks.edit_formats.patch_format import PatchFormat
+from benchmarks.edit_formats.str_replace import StrReplace
+from benchmarks.edit_formats.tagged import Hashline
 from benchmarks.edit_formats.unified_diff import unified_diff_spans
 
 WRITE: Final = "write"
-BY_LINES: Final = (*FORMATS, "apply_patch", "unified diff")
+BY_LINES: Final = ("hashline", "str_replace", "apply_patch", "unified diff")
 ALL_FORMATS: Final = (*BY_LINES, WRITE)
 
 
@@ -64,10 +66,12 @@ class WholeFile:
 def open_any(name: str, tagger: Tagger) -> EditFormat:
     """A format of `ALL_FORMATS`."""
     match name:
+        case "str_replace":
+            return StrReplace()
         case "apply_patch":
             return PatchFormat("patch", apply_patch_spans)
         case "unified diff":
             return PatchFormat("diff", unified_diff_spans)
         case _ if name == WRITE:
             return WholeFile()
-    return open_reader(name, tagger)
+    return Hashline(tagger)

@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import Refusal
+from akg_tui.hashline.file_reader import Refusal
 from benchmarks.edit_formats.languages import parses, same_code
 from benchmarks.edit_formats.staleness import repair
 from benchmarks.edit_formats.whole_file import ALL_FORMATS, open_any

@@ -23,7 +23,7 @@ from akg_tui.agent.chat import (
     UserMessage,
 )
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import Refusal
+from akg_tui.hashline.file_reader import Refusal
 from benchmarks.edit_formats.languages import same_code
 from benchmarks.edit_formats.whole_file import WRITE, EditFormat, WholeFile, open_any
 from benchmarks.edit_models.tasks import EditTask

@@ -11,7 +11,7 @@ import pytest
 from akg_tui.agent.chat import ChatRequest
 from akg_tui.cli import main
 from akg_tui.hashline import Document, Tagger
-from akg_tui.hashline.formats import Refusal
+from akg_tui.hashline.file_reader import Refusal
 from benchmarks.edit_formats.languages import language_of, parses, same_code
 from benchmarks.edit_formats.mutations import KINDS, OPTIONAL_CHAINING, mutations, planted
 from benchmarks.edit_formats.whole_file import ALL_FORMATS, WRITE, open_any

@@ -15,7 +15,7 @@ from akg_tui.agent.tools.registry import offered
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.kernel.knobs import BadKnob, knobs_in, with_setting
-from akg_tui.core.task import Agent, Files, Task
+from akg_tui.core.task import Files, Task
 from tests.agent.test_tools import Caller, calling
 from tests.engine.runs import KERNEL
 
@@ -197,9 +197,6 @@ def test_a_model_is_told_of_several_files_and_of_one_as_before(tmp_path: Path) -
         assert extra <= {"path", "file", "more"}
     size = [len(json.dumps(each["edit_kernel"].parameters)) for each in (plain, more)]
     assert size[1] - size[0] < 600
-    agent = Agent(model="m", edit_format="str_replace")
-    task = Task(op="x", files=Files(editable=NAMES), agent=agent)
-    assert {"path", "more"} <= set(offered(tmp_path, task, {})["edit_kernel"].properties)
 
 
 def test_a_failed_attempt_is_told_as_a_diff_of_each_file() -> None:

@@ -11,7 +11,6 @@ from akg_tui.agent.prompt import MAX_CHANGE, _changes, system_text
 from akg_tui.agent.tools import searching
 from akg_tui.core import events as ev
 from akg_tui.core.kernel.kernel_files import KernelFiles
-from akg_tui.core.task import Agent
 from akg_tui.store.context_files import context_listing
 from akg_tui.store.errors import BadTask
 from akg_tui.store.fork import fork_run
@@ -110,11 +109,6 @@ async def test_a_found_line_of_a_trial_is_edited_in_a_copy_of_it(tmp_path: Path)
         tag = re.findall(r"^(2[a-z]{2})\|SPEED", told, re.M)[0]
         op = {"op": "sub", "at": tag, "find": '"A"  #', "with": '"C"  #'}
         assert "correct" in await caller.good("try_kernel", trial=1, edit={"ops": [op]})
-
-
-async def test_other_formats_get_found_lines_with_numbers(tmp_path: Path) -> None:
-    async with calling(tmp_path, agent=Agent(model="m", edit_format="str_replace")) as caller:
-        assert "2: WIDTH = 1" in await caller.good("grep", pattern="WIDTH", path="work")
 
 
 async def test_a_search_that_cannot_be_made_is_told(

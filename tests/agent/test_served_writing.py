@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from akg_tui.core import events as ev
-from akg_tui.core.phases import Phase, Verdict
-from akg_tui.core.task import Agent
+from akg_tui.core.phases import Verdict
 from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.report.markdown import render_markdown
 from akg_tui.report.write import read_report
 from akg_tui.store.run_folder import RunFolder
 from benchmarks.lab.player import Player
-from benchmarks.lab.replies import Block, call
 from benchmarks.lab.runs import check_sound, create, directions, engine, of, play
 from benchmarks.lab.server import Lab
 from tests.engine.runs import KERNEL
@@ -80,18 +78,3 @@ async def test_a_wrong_kernel_is_mended_and_then_tuned(tmp_path: Path) -> None:
     assert "- PLAN: submit_plan" in rules
     assert lab.refused == lab.memory.faults == []
     check_sound(run)
-
-
-async def test_search_and_replace_can_write_over_an_unwritten_kernel(tmp_path: Path) -> None:
-    class Writer(Player):
-        def _act(self, *about: object) -> Block:
-            return call("edit_kernel", {"old": UNWRITTEN, "new": KERNEL}, f"toolu_{self.calls}")
-
-    async with Lab(Writer(iter(()))) as lab:
-        agent = Agent(model="lab", base_url=lab.url, edit_format="str_replace")
-        run = create(
-            tmp_path / "task", lab.url, rounds=2, agent=agent, kernel=UNWRITTEN, workflow="write"
-        )
-        await play(engine(run, lab.url))
-    assert run.state.finished == "the kernel is correct"
-    assert run.state.phase is Phase.DONE

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from akg_tui.hashline import Document
-from akg_tui.hashline.formats import Refusal
+from akg_tui.hashline.file_reader import Refusal
 from benchmarks.edit_formats.whole_file import BY_LINES, open_any
 from benchmarks.edit_formats.writers import CALLS
 

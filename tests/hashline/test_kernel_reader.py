@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats import KernelReader, ProposedKernel, Refusal, open_kernel_reader
+from akg_tui.hashline.file_reader import Refusal
+from akg_tui.hashline.kernel_reader import KernelReader, ProposedKernel
 from tests.hashline.strategies import TAGGER, batches, documents
 
 NAMES = ("kernel.py", "scale.cpp", "unroll.h")
@@ -19,8 +20,8 @@ TEXTS = {"kernel.py": "a = 1\n", "scale.cpp": "int b;\n", "unroll.h": "int c;\n"
 EDIT = {"allow_dup": True, "allow_broken": True}
 
 
-def opened(form: str = "hashline") -> KernelReader:
-    return open_kernel_reader(form, TAGGER, NAMES)
+def opened() -> KernelReader:
+    return KernelReader(TAGGER, NAMES)
 
 
 @settings(max_examples=20)
@@ -63,15 +64,16 @@ def test_one_stale_tag_in_one_file_leaves_all_files_as_they_are() -> None:
     assert isinstance(reader.propose(kernel, 1, {"ops": [op]}), ProposedKernel)
 
 
-def test_the_other_format_names_its_file_too() -> None:
-    kernel, reader = KernelFiles(TEXTS), opened("str_replace")
-    shown = reader.render(kernel, 1)
-    assert shown.count("\n\n") == 2
-    assert "─ unroll.h ────────\nint c;" in shown
-    call: dict[str, Any] = {"old": "int c;", "new": "int d;"}
-    made = reader.propose(kernel, 1, {**call, "path": "unroll.h"})
-    assert isinstance(made, ProposedKernel)
-    assert made.kernel == KernelFiles({**TEXTS, "unroll.h": "int d;\n"})
+def test_an_edit_before_any_look_or_of_another_version_is_refused() -> None:
+    kernel, reader = KernelFiles(TEXTS), opened()
+    op = {"op": "replace", "from": f"1{TAGGER.tag(1, 'a = 1')}", "lines": ["a = 2"]}
+    refused = reader.propose(kernel, 1, {"ops": [op]})
+    assert isinstance(refused, Refusal)
+    assert "read the file first" in refused.message
+    reader.render(kernel, 1)
+    refused = reader.propose(kernel.having({"kernel.py": "a = 3\n"}), 1, {"ops": [op]})
+    assert isinstance(refused, Refusal)
+    assert "|a = 3" in refused.message
 
 
 @pytest.mark.parametrize(

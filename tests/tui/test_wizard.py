@@ -104,7 +104,6 @@ async def test_a_run_of_a_model_at_a_server_of_ones_own_is_begun_by_keys_in_80_b
         await write(stage, "server", "http://127.0.0.1:8080")
         await write(stage, "dsl", "torch")
         await write(stage, "rounds", "7")
-        await write(stage, "edits", "str_replace")
         for field in FIELDS:
             assert field.label in stage.text(), "all of them are in sight"
         await stage.press("enter")
@@ -113,7 +112,7 @@ async def test_a_run_of_a_model_at_a_server_of_ones_own_is_begun_by_keys_in_80_b
         await stage.press("enter")
         await stage.shows("noted, and that is all of it")
     (start,) = begun
-    agent = Agent("qwen3-coder", base_url="http://127.0.0.1:8080", edit_format="str_replace")
+    agent = Agent("qwen3-coder", base_url="http://127.0.0.1:8080")
     assert start == RunRequest(tmp_path / "mytask", limits=Limits(max_rounds=7), agent=agent)
     assert load_task(tmp_path / "mytask").task.target.dsl == "torch"
 

@@ -37,29 +37,25 @@ def read_file(
         return Answer.success("\n".join(names) or "(empty)", foreign=True)
     path = call.files.relative(file_path)
     name, file, kernel = _kernel_at(call, path)
-    tagged = kernel is not None and call.run.state.task.agent.edits_in == "hashline"
     if kernel is None:
         lines = read_text(call.files, file_path).splitlines(keepends=True)
-    elif tagged:
-        lines = list(Document.from_text(kernel.texts[file], path=file).lines)
     else:
-        lines = kernel.texts[file].splitlines(keepends=True)
+        lines = list(Document.from_text(kernel.texts[file], path=file).lines)
     shown = lines[offset - 1 : offset - 1 + limit]
     if not shown and lines:
         return Answer.error(f"{file_path}: has {len(lines)} lines, none from {offset} on")
-    if kernel is not None and len(shown) == len(lines) and name:
-        told = call.kernel.show_draft(name, kernel, 0, file)
-        return Answer.success(f"{name}:\n{told}", foreign=not tagged)
-    if tagged and len(shown) == len(lines):
-        return Answer.success(call.kernel.show(file))
     text = "".join(shown)
-    if tagged and kernel is not None:
+    if kernel is not None:
+        if len(shown) == len(lines):
+            if not name:
+                return Answer.success(call.kernel.show(file))
+            return Answer.success(f"{name}:\n{call.kernel.show_draft(name, kernel, 0, file)}")
         first = kernel.before[file] + offset
         text = call.kernel.show_rows(range(first, first + len(shown)), name, kernel)
     if len(shown) < len(lines):
         last = offset - 1 + len(shown)
         text += f"\n(lines {offset} to {last} of {len(lines)}; offset shows others)"
-    return Answer.success(text, foreign=not tagged)
+    return Answer.success(text, foreign=kernel is None)
 
 
 def _kernel_at(call: ToolContext, path: str) -> tuple[str, str, KernelFiles | None]:

@@ -1,9 +1,9 @@
-"""The tools read_kernel and edit_kernel, in the run's edit format; edits happen only here."""
+"""The tools read_kernel and edit_kernel; edits happen only here."""
 
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from msgspec.structs import replace
 
@@ -13,9 +13,7 @@ from akg_tui.agent.tools.run_access import Answer
 from akg_tui.agent.tools.trials import AttemptNumber, OfItem, TrialNumber, version
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.phases import AGENT_PHASES, Phase
-from akg_tui.core.task import EditFormat
 from akg_tui.hashline import EDIT_SCHEMA
-from akg_tui.hashline.formats.str_replace import StrReplace
 
 
 @tool("domain_tool", AGENT_PHASES)
@@ -80,41 +78,6 @@ def edit_kernel(
     flags = {"allow_dup": bool(allow_dup), "allow_broken": bool(allow_broken)}
     given = {"ops": ops, "rev": rev, **flags, **call.file_arguments}
     return call.kernel.edit(given, note or "", item or "")
-
-
-async def _edit_in_format(call: ToolContext, given: dict[str, Any]) -> Answer:
-    edit = {name: value for name, value in given.items() if name not in ("note", "item")}
-    labels = given.get("note", ""), given.get("item", "")
-    return call.kernel.edit({**edit, **call.file_arguments}, *labels)
-
-
-_REPLACE: Final = (
-    "Replace `old`, a text that stands in the kernel exactly once, by `new`. Blanks and line ends "
-    "count. An edit of another version than you were shown is refused. The harness evaluates the "
-    "result when your turn ends."
-)
-
-
-def in_format(known: Tools, form: EditFormat) -> Tools:
-    """Return the tools, with `read_kernel` and `edit_kernel` described for the format `form`."""
-    if form == "hashline" or "edit_kernel" not in known:
-        return known
-    schema: dict[str, Any] = StrReplace().schema
-    properties = {**schema["properties"], "note": {"type": "string"}}
-    properties["item"] = edit_kernel.properties["item"]
-    changed = {
-        "edit_kernel": replace(
-            edit_kernel,
-            description=_REPLACE,
-            parameters={**schema, "properties": properties},
-            run=_edit_in_format,
-            resolve=dict.fromkeys(properties, "never"),
-        )
-    }
-    if "read_kernel" in known:
-        told = "The kernel as it stands, or the text of a trial or an attempt."
-        changed["read_kernel"] = replace(known["read_kernel"], description=told)
-    return {**known, **changed}
 
 
 def in_files(known: Tools, names: tuple[str, ...]) -> Tools:

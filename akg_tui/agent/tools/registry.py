@@ -101,11 +101,10 @@ def offered(folder: Path, task: Task, agents: Agents) -> Tools:
     """Return the tools of a run of `task`, whose tool files are in `folder`, without those that
     need an agent missing in `agents`.
     """
-    from akg_tui.agent.tools.kernel import in_files, in_format
+    from akg_tui.agent.tools.kernel import in_files
 
     files = task_files(folder, task)
     known = for_target(tools_with(files), task.target)
-    known = in_format(known, task.agent.edits_in)
     known = in_phases(in_files(known, task.files.names), task.phases)
     return {name: tool for name, tool in known.items() if _can_work(tool, known, agents)}
 

@@ -26,13 +26,8 @@ from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
 from akg_tui.evidence.page import Evidence
 from akg_tui.hashline import Tagger
-from akg_tui.hashline.formats import (
-    KernelReader,
-    ProposedKernel,
-    Refusal,
-    kernel_line_counts,
-    open_kernel_reader,
-)
+from akg_tui.hashline.file_reader import Refusal
+from akg_tui.hashline.kernel_reader import KernelReader, ProposedKernel, kernel_line_counts
 
 SUBAGENT = "subagent"
 """The name of the agent behind the tool `task`, and behind users' tools that name this agent."""
@@ -194,7 +189,7 @@ class Answer(Struct, frozen=True):
 class Draft(Struct, frozen=True):
     """A version of the kernel that is not the run's, and a reader that has seen it.
 
-    `told` is what the edit format says of the edit that made it, with the new tags.
+    `told` is what is said of the edit that made it, with the new tags.
     """
 
     kernel: KernelFiles
@@ -212,7 +207,7 @@ def _form(kernel: KernelFiles) -> str:
 
 
 class KernelSession:
-    """The kernel during one visit, in the run's edit format, with a record of the lines shown.
+    """The kernel during one visit, with a record of the lines shown.
 
     Beside it there are drafts, each under a name such as "trial 2", with records of their own.
     `sent` has a reader for each kernel that the conversation's model has sent, by SHA-256.
@@ -225,8 +220,7 @@ class KernelSession:
         self.sent: dict[str, KernelReader] = {}
 
     def _new_reader(self) -> KernelReader:
-        task = self._run.state.task
-        return open_kernel_reader(task.agent.edits_in, Tagger(self._run.tag_key), task.files.names)
+        return KernelReader(Tagger(self._run.tag_key), self._run.state.task.files.names)
 
     @property
     def files(self) -> KernelFiles:
@@ -333,7 +327,7 @@ class KernelSession:
         return Answer.success(f"submitted: {added} lines added, {removed} removed{sent}")
 
     def edit(self, arguments: Mapping[str, Any], note: str, item: str = "") -> Answer:
-        """Check an edit by the format, send it to core, and accept it if core does."""
+        """Check an edit, send it to core, and accept it if core does."""
         proposed = self._reader.propose(self.files, self.revision, arguments)
         if isinstance(proposed, Refusal):
             return Answer.error(proposed.message)

@@ -333,7 +333,7 @@ def _told(call: ToolContext, number: int, told: str, found: Measurement, draft: 
 def _failing_line(call: ToolContext, number: int, draft: Draft, place: Place | None) -> str:
     """Return the line of a trial that its failure names, so that an edit may name it, or ""."""
     texts = draft.kernel.texts
-    if call.run.state.task.agent.edits_in != "hashline" or place is None or place.file not in texts:
+    if place is None or place.file not in texts:
         return ""
     if not 1 <= place.line <= len(lines_of(texts[place.file])):
         return ""

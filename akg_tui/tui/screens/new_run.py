@@ -30,7 +30,7 @@ from akg_tui import resources
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.phases import WorkflowName
 from akg_tui.core.sanitize import Said, clean, one_line
-from akg_tui.core.task import SWEEP, Agent, Backend, Dsl, EditFormat
+from akg_tui.core.task import SWEEP, Agent, Backend, Dsl
 from akg_tui.dsl.adapters import DSLS
 from akg_tui.engine.run_service import SAMPLES, RunRequest
 from akg_tui.store.errors import StoreError
@@ -265,8 +265,6 @@ FIELDS = (
           Said("http(s)://… of the Messages API; empty: Anthropic's own"), for_model=True),
     Field("key", Said("key file"), Said("holds the model's key; empty: ANTHROPIC_API_KEY"),
           is_path=True, for_model=True),
-    Field("edits", Said("edits"), Said("how the model changes the kernel"), "hashline",
-          words=get_args(EditFormat), only=True, for_model=True),
     Field("cost", Said("cost"), Said("USD at most; empty: no limit"), for_model=True),
     Field("workflow", Said("workflow"), Said("faster, correct or both"), FITS,
           words=(FITS, *get_args(WorkflowName)), only=True),
@@ -476,7 +474,7 @@ class Wizard(ModalScreen[RunRequest | None], DimmingScreen[RunRequest | None]):
     def _agent(self) -> Agent:
         said = {"model": self._value("agent")}
         if said["model"] != SWEEP:
-            said |= {"base_url": self._value("server"), "edit_format": self._value("edits")}
+            said["base_url"] = self._value("server")
             if self._value("key"):
                 said["api_key_file"] = str(self._path("key").absolute())
         try:

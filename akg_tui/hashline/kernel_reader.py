@@ -1,4 +1,4 @@
-"""Any edit format for a kernel: each of its files has a reader, with a record of its own.
+"""The reader of a kernel: each of its files has a reader, with a record of its own.
 
 A call names its file in `path` and may change further files in `more`; all changes apply or none.
 """
@@ -7,16 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.hashline.document import Document
-from akg_tui.hashline.formats.contract import (
-    EditReader,
-    Proposed,
-    Refusal,
-    line_counts,
-)
-from akg_tui.hashline.formats.str_replace import StrReplace
+from akg_tui.hashline.file_reader import FileReader, Proposed, Refusal
+from akg_tui.hashline.tags import Tagger
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,28 +28,24 @@ class ProposedKernel:
 class KernelReader:
     """The readers of a kernel's files, in their order; `revision` is the kernel's."""
 
-    def __init__(self, readers: Mapping[str, EditReader]) -> None:
-        self._readers = dict(readers)
+    def __init__(self, tagger: Tagger, files: Sequence[str]) -> None:
+        self._tagger = tagger
+        self._readers = {name: FileReader(tagger) for name in files}
 
     def copied(self) -> KernelReader:
         """Return a reader with the same record, whose edits do not change this one."""
-        return KernelReader({name: reader.copied() for name, reader in self._readers.items()})
+        other = KernelReader(self._tagger, ())
+        other._readers = {name: reader.copied() for name, reader in self._readers.items()}
+        return other
 
     def render(self, kernel: KernelFiles, revision: int, file: str = "") -> str:
         """Return the kernel, or one of its files, for its reader, and record it as shown."""
         documents = _documents(kernel, revision)
         names = [file] if file else self._readers
-        return "\n\n".join(self._rendered(name, documents[name]) for name in names)
-
-    def _rendered(self, name: str, document: Document) -> str:
-        reader = self._readers[name]
-        shown = reader.render(document)
-        # The view of hashline begins with the name.
-        headed = len(self._readers) > 1 and isinstance(reader, StrReplace)
-        return f"──────── {name} ────────\n{shown}" if headed else shown
+        return "\n\n".join(self._readers[name].render(documents[name]) for name in names)
 
     def render_rows(self, kernel: KernelFiles, revision: int, rows: Sequence[int]) -> str:
-        """Return some rows of the kernel, and record them as shown if that suffices."""
+        """Return some rows of the kernel, and record them as shown."""
         wanted: dict[str, list[int]] = {}
         for file, line in map(kernel.place, rows):
             if line:
@@ -127,5 +119,11 @@ def _documents(kernel: KernelFiles, revision: int = 0) -> dict[str, Document]:
 def kernel_line_counts(before: KernelFiles, after: KernelFiles) -> tuple[int, int]:
     """Return the numbers of lines added and removed in all files."""
     pairs = zip(_documents(before).values(), _documents(after).values(), strict=True)
-    added, removed = zip(*(line_counts(old, new) for old, new in pairs), strict=True)
-    return sum(added), sum(removed)
+    added = removed = 0
+    for old, new in pairs:
+        for tag, i1, i2, j1, j2 in SequenceMatcher(
+            None, old.lines, new.lines, autojunk=False
+        ).get_opcodes():
+            if tag != "equal":
+                added, removed = added + j2 - j1, removed + i2 - i1
+    return added, removed
