@@ -39,7 +39,6 @@ BENCHMARKS = {
     "rounds": Benchmark("judge.rounds", "overhead"),
     "side_by_side": Benchmark("judge.side_by_side", "overhead", is_long=True),
     "idle": Benchmark("judge.idle", "overhead", is_long=True),
-    "cpp_gate": Benchmark("cpp_gate", "edit_formats"),
     "fold": Benchmark("fold", "long_runs"),
     "attached": Benchmark("workbench.attached", "past"),
     "past": Benchmark("workbench.past", "past"),

@@ -37,7 +37,7 @@ def add_file_commands(add: Callable[..., Any]) -> None:
     edit.add_argument(
         "--allow-broken",
         action="store_true",
-        help="accept an edit after which the file no longer parses",
+        help="accept an edit after which a Python file no longer parses",
     )
     _tagging(edit)
 

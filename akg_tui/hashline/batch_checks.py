@@ -45,8 +45,8 @@ def conflicts(spans: Sequence[Span]) -> Iterator[Problem]:
 def boundary_echoes(document: Document, ops: Sequence[Op], spans: Sequence[Span]) -> list[Problem]:
     """Return a problem for each new line that repeats the line beside its range.
 
-    Lines without a letter or digit are left to the parse gate: correct edits repeat braces and
-    blank lines. A range whose old text already repeated the line may repeat it again.
+    Lines without a letter or digit may repeat: correct edits repeat braces and blank lines. A
+    range whose old text already repeated the line may repeat it again.
     """
     taken = {line for span in spans for line in range(span.start, span.stop)}
     return [

@@ -14,8 +14,8 @@ from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from akg_tui.hashline import parse_gate
 from akg_tui.hashline.document import Document
+from akg_tui.hashline.parse_gate import python_fault
 from akg_tui.syntax.grammars import Grammar, grammar_of, parser_of
 
 if TYPE_CHECKING:
@@ -88,8 +88,7 @@ def root_of(document: Document) -> Node:
 
 def parses(document: Document) -> bool:
     """Whether a file has no syntax error: for its grammar, and of Python for Python too."""
-    python = language_of(document.path) == "python"
-    if python and parse_gate.fault_in(document.data, "python") is not None:
+    if language_of(document.path) == "python" and python_fault(document.data) is not None:
         return False
     return not root_of(document).has_error
 

@@ -17,7 +17,7 @@ from akg_tui.agent.tools.file_access import NOTES, Refused, read_text
 from akg_tui.agent.tools.processes import Finished, note, run_process
 from akg_tui.agent.tools.run_access import Answer
 from akg_tui.core.phases import Phase
-from akg_tui.hashline.parse_gate import fault_in
+from akg_tui.hashline.parse_gate import python_fault
 
 CHECK_S = 60.0
 MAX_CHECKED = 512 << 10
@@ -37,7 +37,7 @@ async def check_python_code(call: ToolContext, file_path: InRun) -> Answer:
     """
     path = call.files.relative(file_path)
     text = _text(call, path)
-    if fault := fault_in(text.encode(), "python"):
+    if fault := python_fault(text.encode()):
         return Answer.error(f"{path}:{fault.line}: {fault.message}", foreign=True)
     done = await _run(_AUTOPEP8, text)
     if done.code != 0:
