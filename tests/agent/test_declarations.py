@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import asdict
@@ -12,7 +11,6 @@ from msgspec.structs import asdict
 from akg_tui.agent.tools import BadTools, registry
 from akg_tui.agent.tools import __path__ as tools_path
 from akg_tui.agent.tools.declaration import BadArguments, Tools, checked
-from akg_tui.agent.tools.kernel import in_format
 from akg_tui.agent.tools.registry import for_target, own_tools, specs_of, tools_with
 from akg_tui.core import events as ev
 from akg_tui.core.task import Target
@@ -66,11 +64,7 @@ def test_what_a_model_is_told_of_our_tools_is_the_same_to_the_byte(
     """The list is the prompt cache's prefix: a change costs every run in progress its cache."""
     path = Path(__file__).parent / "told_tools.json"
     told = json.loads(path.read_text())
-    found: dict[str, Any] = {}
-    for form in told:
-        specs = [asdict(s) for s in specs_of(in_format(own_tools(), form))]
-        usual = found.get("hashline", [])
-        found[form] = [spec for spec in specs if spec not in usual]
+    found = [asdict(spec) for spec in specs_of(own_tools())]
     if request.config.getoption("update_snapshots"):
         path.write_text(json.dumps(found, indent=1) + "\n")
     else:

@@ -84,7 +84,7 @@ async def test_a_kernel_that_is_back_is_named_by_the_digests_that_its_views_show
 ) -> None:
     async with caller(tmp_path) as call:
         view, kernel = await call.good("read_kernel"), call.executor.kernel
-        told = kernel_again(call.engine.state.task, 0, kernel.files)
+        told = kernel_again(0, kernel.files)
         for row in view.split("\n"):
             if row.startswith("@"):
                 name, _, sha, *_ = row.removeprefix("@").split()

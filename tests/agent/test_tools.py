@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from akg_tui.agent.chat import ToolResult, ToolUse
 from akg_tui.agent.tools.executor import MAX_TOLD, ToolExecutor
 from akg_tui.agent.tools.measuring import PROBES_A_VISIT
@@ -384,18 +382,6 @@ async def test_a_script_that_hangs_is_killed_with_all_it_started(tmp_path) -> No
         await become(lambda: running(sleep) == 0)
 
 
-async def test_a_cancelled_call_leaves_no_process(tmp_path) -> None:
-    sleep = f"sleep {UNIQUE}2"
-    async with calling(tmp_path, agent=SCRIPTS) as call:
-        path = call.note("a.sh", f"{sleep} & {sleep}\n")
-        work = asyncio.create_task(call("execute_script", script_path=path))
-        await become(lambda: running(sleep) == 2)
-        work.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await work
-        await become(lambda: running(sleep) == 0)
-
-
 UNIQUE = 10_000_000 + os.getpid()
 """Tells this test's processes from all others: inside, their numbers are a namespace's own."""
 
@@ -566,20 +552,6 @@ async def test_a_tool_for_which_nobody_is_there_is_not_offered(tmp_path) -> None
         offered = {spec.name for spec in call.executor.specs}
         assert "reviewer" not in offered
         assert "there is no tool" in await call.refused("reviewer", prompt="look")
-
-
-# search_knowledge
-
-
-async def test_knowledge_is_found_for_the_target_of_the_task(tmp_path) -> None:
-    async with calling(tmp_path) as call:
-        found = await call.good("search_knowledge", query="vectorise the inner loop")
-        assert found.startswith("# k:cpp-vectorise: ")
-        assert "triton-" not in found.split("\n")[0]
-        page = await call.good("search_knowledge", query="k:triton-matmul")
-        assert page.startswith("# k:triton-matmul")
-        why = await call.refused("search_knowledge", query="zzzz")
-        assert "k:cpp-vectorise" in why
 
 
 def test_no_tool_needs_a_heavy_import_before_it_is_called() -> None:

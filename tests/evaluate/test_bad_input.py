@@ -22,13 +22,17 @@ INPUT = "return [torch.randn(64, 256)]"
 @pytest.mark.parametrize(
     ("reference", "says"),
     [
+        (REFERENCE.replace("class Model(", "class Other("), "reference.py:1: no class Model"),
+        (REFERENCE.replace("def forward(self, x)", "def forward(self)"), "reference.py:6: "),
+        (REFERENCE.replace("dim=-1", "dim=7"), "reference.py:7: IndexError"),
+        (REFERENCE.replace("dim=-1)", "dim=-1) + torch.rand(1)"), "not deterministic"),
         (REFERENCE.replace(RESULT, "return 'text'"), "forward() returned a str"),
         (REFERENCE.replace(RESULT, "a = [x]; a.append(a); return a"), "contains itself"),
         (REFERENCE.replace("torch.randn(64, 256)", "torch.zeros(1 << 31)"), "allocate"),
         (REFERENCE + "\nimport os; os._exit(0)\n", "ended with exit code 0 while loading"),
         (REFERENCE + "\nopen('/etc/shadow').read()\n", "PermissionError"),
     ],
-    ids=["text", "nested", "large", "exits", "reads"],
+    ids=["model", "signature", "raises", "random", "text", "nested", "large", "exits", "reads"],
 )
 def test_a_reference_that_can_not_be_used_is_an_error_that_says_why(
     evaluated: Evaluated, reference: str, says: str

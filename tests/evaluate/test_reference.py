@@ -32,24 +32,6 @@ def get_init_inputs():
 """
 
 
-@pytest.mark.parametrize(
-    ("reference", "says"),
-    [
-        (REFERENCE.replace("class Model(", "class Other("), "reference.py:1: no class Model"),
-        (REFERENCE.replace("def forward(self, x)", "def forward(self)"), "reference.py:6: "),
-        (REFERENCE.replace("dim=-1", "dim=7"), "reference.py:7: IndexError"),
-        (REFERENCE.replace("dim=-1)", "dim=-1) + torch.rand(1)"), "not deterministic"),
-    ],
-    ids=["no-model", "wrong-signature", "raises", "not-deterministic"],
-)
-def test_a_reference_that_breaks_its_contract_is_named(
-    evaluated: Evaluated, reference: str, says: str
-) -> None:
-    found = evaluated(quick_task(), reference, PLAIN)
-    assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
-    assert says in found.message
-
-
 def test_weights_arguments_and_several_results_reach_the_kernel(evaluated: Evaluated) -> None:
     kernel = WITH_STATE.replace("class Model(", "class ModelNew(")
     steps: list[Progress] = []

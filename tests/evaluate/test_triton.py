@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from typing import Any
 
 import msgspec
 import pytest
@@ -25,10 +26,11 @@ TASK = Task(
 )
 
 
+@pytest.mark.parametrize("asked", [{"precise": 0.02}, {"incumbent": kernels.GOOD}])
 def test_a_right_kernel_is_verified_on_every_kind_of_input_and_not_timed(
-    evaluated_in_triton: Evaluated,
+    evaluated_in_triton: Evaluated, asked: dict[str, Any]
 ) -> None:
-    found = evaluated_in_triton(TASK, kernels.REFERENCE, kernels.GOOD, precise=0.02)
+    found = evaluated_in_triton(TASK, kernels.REFERENCE, kernels.GOOD, **asked)
     assert found.outcome is Outcome.CORRECT, found
     assert not found.timed
     assert found.message == "verified only: Triton's interpreter says nothing about time"
@@ -41,12 +43,6 @@ def test_a_right_kernel_is_verified_on_every_kind_of_input_and_not_timed(
     assert {"landlock", "seccomp", "rlimits"} <= set(found.sandbox) | {
         each.partition(" ")[0] for each in found.sandbox_missing
     }
-
-
-def test_a_kernel_is_not_timed_against_an_incumbent_either(evaluated_in_triton: Evaluated) -> None:
-    found = evaluated_in_triton(TASK, kernels.REFERENCE, kernels.GOOD, incumbent=kernels.GOOD)
-    assert found.outcome is Outcome.CORRECT, found
-    assert (found.timed, found.ratio, found.samples) == (False, None, 0)
 
 
 @pytest.mark.parametrize(

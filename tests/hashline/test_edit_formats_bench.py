@@ -8,43 +8,16 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections import Counter
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from benchmarks.edit_formats.corpus import generated
 from benchmarks.edit_formats.drift import DRIFTS, Change, Move, Row, after, expected_lines
-from benchmarks.edit_formats.languages import parses
-from benchmarks.edit_formats.mutations import KINDS, OPTIONAL_CHAINING, mutate, mutations
 from benchmarks.edit_formats.staleness import OWN, Tasks, matrix
 from benchmarks.edit_formats.tokens import BadVocabulary, tokenizer_from
 
 TRIALS = 40
-
-
-def test_generated_kernels_parse_and_have_twins() -> None:
-    files = generated(Random(1), 30)
-    assert files == generated(Random(1), 30)
-    assert all(parses(file) for file in files)
-    assert {file.path for file in files} == {"kernel.cpp", "kernel.cu", "kernel.py"}
-    lines = [line for file in files for line in file.lines]
-    twins = sum(n for file in files for n in Counter(file.lines).values() if n > 1)
-    assert twins / len(lines) > 0.25
-
-
-def test_every_kind_of_fault_is_made_and_leaves_a_file_thatparses() -> None:
-    rng = Random(2)
-    made = Counter[str]()
-    for file in generated(rng, 45):
-        known = mutations(file)
-        for _ in range(5):
-            kind, broken = mutate(file, rng, known)
-            assert broken.data != file.data
-            assert parses(broken)
-            made[kind] += 1
-    assert set(made) == set(KINDS) - {OPTIONAL_CHAINING}
 
 
 def test_the_oracle_follows_rows_and_not_their_text() -> None:

@@ -13,7 +13,7 @@ from akg_tui.hashline.file_reader import Refusal
 from benchmarks.edit_formats.whole_file import BY_LINES, open_any
 from benchmarks.edit_formats.writers import CALLS
 
-from .strategies import TAGGER, documents, kernel
+from .strategies import TAGGER, kernel
 
 
 def apply(name: str, document: Document, call: dict[str, Any]) -> Document | Refusal:
@@ -39,12 +39,6 @@ def test_on_an_unchanged_file_every_format_makes_the_intended_edit_or_refuses(
         assert name == "str_replace"  # the only one that asks for uniqueness
     elif name != "apply_patch":  # which takes the first place that fits
         assert made.lines == (*lines[:start], *new, *lines[stop:])
-
-
-@pytest.mark.parametrize("name", BY_LINES)
-@pytest.mark.parametrize("call", [{}, {"old": 1}, {"patch": ""}, {"diff": "x"}, {"ops": "x"}])
-def test_a_call_out_of_form_is_refused(name: str, call: dict[str, Any]) -> None:
-    assert isinstance(apply(name, kernel("a\n"), call), Refusal)
 
 
 def test_str_replace_finds_text_inside_other_text() -> None:
@@ -89,9 +83,3 @@ def test_a_unified_diff_is_applied_near_its_line_and_with_fuzz() -> None:
     assert made.lines == ("1", "B", "y", "c")
     none = {"diff": "@@ -1 +1 @@\n-q\n+y\n"}
     assert isinstance(apply("unified diff", far, none), Refusal)
-
-
-@given(documents())
-def test_a_format_without_tags_shows_the_file_as_it_is(document: Document) -> None:
-    shown = open_any("str_replace", TAGGER).render(document)
-    assert shown == document.text.removeprefix("\ufeff")

@@ -132,14 +132,10 @@ def _fits_schema(op: dict[str, Any]) -> bool:
 def _fits(schema: Any, value: object) -> bool:
     """The few JSON schema keywords that the tool's schema uses; any other one fails."""
     unknown = set(schema) - {
-        *("anyOf", "const", "enum", "type", "properties", "required", "additionalProperties"),
+        *("enum", "type", "properties", "required", "additionalProperties"),
         *("items", "minItems", "pattern", "description"),
     }
     assert not unknown
-    if "anyOf" in schema:
-        return any(_fits(shape, value) for shape in schema["anyOf"])
-    if "const" in schema:
-        return value == schema["const"]
     if "enum" in schema:
         return value in schema["enum"]
     if schema["type"] == "string":

@@ -242,12 +242,6 @@ def test_a_revision_that_never_was_is_refused() -> None:
         assert refused(session, delete, rev=revision) == ["unknown revision"]
 
 
-def test_an_edit_without_effect_is_refused() -> None:
-    session = session_of(kernel("a\nb\n"))
-    same = {"op": "replace", "from": anchor(session.document, 1), "lines": ["a"]}
-    assert refused(session, same) == ["no-op"]
-
-
 def test_a_checked_proposal_changes_nothing_and_an_outdated_one_is_not_accepted() -> None:
     session = session_of(kernel("a\nb\n"))
     delete = EditRequest(parse_ops([{"op": "delete", "from": anchor(session.document, 1)}]), 0)
