@@ -188,7 +188,7 @@ def tool(kind: Kind, phases: Iterable[Phase] = (), **more: Any) -> Callable[[Act
 
 
 def _brief(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a JSON schema without what `checked` or the edit format says in its refusal."""
+    """Return a JSON schema without what `checked` or hashline says in its refusal."""
     brief: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "properties":
