@@ -142,7 +142,8 @@ def test_a_missing_triton_is_told_with_how_to_install_it(monkeypatch: pytest.Mon
 
 def test_the_start_path_imports_neither_torch_nor_triton() -> None:
     script = (
-        "import sys, akg_tui.cli, akg_tui.tui.app, akg_tui.evaluate.targets.adapters\n"
+        "import sys, akg_tui.cli, akg_tui.tui.app, akg_tui.evaluate\n"
+        "import akg_tui.evaluate.targets.adapters\n"
         "print(sorted({'torch', 'triton'} & {name.partition('.')[0] for name in sys.modules}))"
     )
     done = subprocess.run(
