@@ -382,9 +382,7 @@ def test_a_kernel_must_leave_an_argument_in_its_memory(evaluated: Evaluated) -> 
 
 
 def test_an_optimizer_changes_its_arguments(evaluated: Evaluated) -> None:
-    task = msgspec.structs.replace(
-        quick_task(), correctness=Correctness(trials=2, noncontiguous=True)
-    )
+    task = quick_task(Correctness(trials=2, noncontiguous=True))
     found = evaluated(task, OPTIMIZER, HONEST_STEP)
     assert found.outcome is Outcome.CORRECT, found.message
     assert found.candidate_ms is not None

@@ -2,25 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
+from benchmarks.judge.ordinary.windows import module
 from tests.judging import Evaluated, quick_task
 
-TASK = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, {parameters}):
-        {body}
-
-
-def get_inputs():
-    return [{inputs}]
-"""
 EIGHT = "torch.randn{0}.to(torch.{1})"
 
 
@@ -28,45 +16,35 @@ def of(dtype: str, *shapes: tuple[int, ...]) -> str:
     return ", ".join(EIGHT.format(shape, dtype) for shape in shapes)
 
 
-PRODUCT = TASK.format(
-    parameters="x, w, scale",
-    body="y = x.to(torch.float32) @ (w.to(torch.float32) * scale[:, None]).T\n"
-    "        return y.to(torch.bfloat16)",
-    inputs=of("float8_e4m3fn", (24, 64), (16, 64)) + ", 0.1 * (torch.rand(16) + 0.5)",
+PRODUCT = module(
+    "x, w, scale",
+    "y = x.to(torch.float32) @ (w.to(torch.float32) * scale[:, None]).T\n"
+    "return y.to(torch.bfloat16)",
+    of("float8_e4m3fn", (24, 64), (16, 64)) + ", 0.1 * (torch.rand(16) + 0.5)",
 )
-GATED = TASK.format(
-    parameters="x, gate",
-    body="return (torch.sigmoid(gate.float()) * x.float()).to(x.dtype)",
-    inputs=of("float8_e5m2", (24, 96), (24, 96)),
+GATED = module(
+    "x, gate",
+    "return (torch.sigmoid(gate.float()) * x.float()).to(x.dtype)",
+    of("float8_e5m2", (24, 96), (24, 96)),
 )
-QUANTIZED = TASK.format(
-    parameters="x",
-    body="scale = x.abs().amax(-1, keepdim=True) / 448\n"
-    "        return (x / scale).to(torch.float8_e4m3fn), scale",
-    inputs="torch.randn(24, 96) * torch.rand(24, 1)",
+QUANTIZED = module(
+    "x",
+    "scale = x.abs().amax(-1, keepdim=True) / 448\n"
+    "return (x / scale).to(torch.float8_e4m3fn), scale",
+    "torch.randn(24, 96) * torch.rand(24, 1)",
 )
-SCALED = TASK.format(
-    parameters="x, w, a, b",
-    body="return torch._scaled_mm(x, w.t(), a, b, out_dtype=torch.bfloat16)",
-    inputs=of("float8_e4m3fn", (32, 64), (16, 64)) + ", torch.rand(()) + 0.5, torch.rand(()) + 0.5",
+SCALED = module(
+    "x, w, a, b",
+    "return torch._scaled_mm(x, w.t(), a, b, out_dtype=torch.bfloat16)",
+    of("float8_e4m3fn", (32, 64), (16, 64)) + ", torch.rand(()) + 0.5, torch.rand(()) + 0.5",
 )
 
-WEIGHTED = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("weight", torch.randn(32).to(torch.float8_e5m2))
-
-    def forward(self, x):
-        return (x.to(torch.float32) @ self.weight.to(torch.float32)).to(torch.float8_e4m3fn)
-
-
-def get_inputs():
-    return [torch.randn(8, 32).to(torch.float8_e4m3fn)]
-"""
+WEIGHTED = module(
+    "x",
+    "return (x.to(torch.float32) @ self.weight.to(torch.float32)).to(torch.float8_e4m3fn)",
+    "torch.randn(8, 32).to(torch.float8_e4m3fn)",
+    'self.register_buffer("weight", torch.randn(32).to(torch.float8_e5m2))',
+)
 
 IN_CPP = '''
 import ctypes
@@ -109,8 +87,7 @@ class ModelNew(torch.nn.Module):
 
 
 def judged(evaluated: Evaluated, reference: str, kernel: str) -> Measurement:
-    checked = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=2))
-    return evaluated(checked, reference, kernel.replace("Model(", "ModelNew("), timed=False)
+    return evaluated(quick_task(), reference, kernel.replace("Model(", "ModelNew("), timed=False)
 
 
 HONEST = {
@@ -174,8 +151,7 @@ def test_a_wrong_kernel_fails(evaluated: Evaluated, name: str) -> None:
 def test_other_bits_of_the_same_input_are_found_where_a_task_demands_equal_ones(
     evaluated: Evaluated,
 ) -> None:
-    rules = Correctness(trials=1, deterministic=True)
-    checked = msgspec.structs.replace(quick_task(), correctness=rules)
+    checked = quick_task(Correctness(trials=1, deterministic=True))
     moving = QUANTIZED.replace(
         "return (x / scale).to", "return (x / scale * (1 + torch.rand(1) * 2e-2)).to"
     ).replace("Model(", "ModelNew(")

@@ -17,20 +17,10 @@ from akg_tui.core.task import Correctness, Task, Timing
 from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.guarded_memory import GuardedArguments, GuardedResults
 from akg_tui.evaluate.protocol import tensor_layout as layouts
+from benchmarks.judge.ordinary.windows import module
 from tests.judging import Evaluated
 
-REFERENCE = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 2
-
-
-def get_inputs():
-    return [torch.randn(8, 33)]
-"""
+REFERENCE = module("x", "return x * 2", "torch.randn(8, 33)")
 
 KERNEL = '''
 import ctypes

@@ -14,23 +14,9 @@ from akg_tui.core.task import Correctness, Guard, Target, Task, Timing
 from akg_tui.dsl.adapters import DSLS, dsl_of
 from akg_tui.evaluate import Judge, static_guard
 from akg_tui.evaluate.targets import adapters
+from benchmarks.judge.ordinary.windows import module
 
-REFERENCE = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return x * 2 + 1
-
-
-def get_inputs():
-    return [torch.randn(6, 48)]
-
-
-def get_init_inputs():
-    return []
-"""
+REFERENCE = module("x", "return x * 2 + 1", "torch.randn(6, 48)")
 GOOD = """
 import helion
 import helion.language as hl

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import get_args
 
-import msgspec
 import pytest
 import torch
 from hypothesis import given
@@ -214,8 +213,7 @@ def test_a_kernel_may_count_on_the_structure_of_inputs(
 
 @pytest.mark.parametrize("name", ["a", "0"])
 def test_a_task_says_that_a_structure_does_not_matter(evaluated: Evaluated, name: str) -> None:
-    rules = Correctness(trials=1, inputs={name: "any"})
-    task = msgspec.structs.replace(quick_task(), correctness=rules)
+    task = quick_task(Correctness(trials=1, inputs={name: "any"}))
     found = evaluated(task, *HONEST["a triangular product by blocks"], timed=False)
     assert (found.outcome, found.failure) == (Outcome.FAILED, FailureKind.WRONG), found
 
@@ -229,14 +227,12 @@ def test_a_task_states_a_structure_that_draws_do_not_show(
     logarithms = pair(
         "x", "return x.square() * x.abs()", "return (3 * x.log()).exp()", "torch.rand(8, 64) + 0.1"
     )
-    rules = Correctness(trials=1, inputs=dict(inputs), tolerance=1e-5)
-    task = msgspec.structs.replace(quick_task(), correctness=rules)
+    task = quick_task(Correctness(trials=1, inputs=dict(inputs), tolerance=1e-5))
     assert evaluated(task, *logarithms, timed=False).outcome is outcome
 
 
 def test_a_structure_of_an_unknown_input_is_refused(evaluated: Evaluated) -> None:
-    rules = Correctness(trials=1, inputs={"c": "positive"})
-    task = msgspec.structs.replace(quick_task(), correctness=rules)
+    task = quick_task(Correctness(trials=1, inputs={"c": "positive"}))
     found = evaluated(task, *HONEST["a triangular product by blocks"], timed=False)
     assert found.outcome is Outcome.ERROR
     assert found.message == (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from akg_tui.core.measurement import FailureKind, Interval, Outcome
@@ -229,8 +228,6 @@ def test_a_kernel_is_verified_with_two_threads_unless_the_same_bits_are_demanded
     found = evaluated(quick_task(), REFERENCE, source)
     assert found.failure is FailureKind.CALL, found
     assert "AssertionError: (2, '2')" in found.message
-    task = msgspec.structs.replace(
-        quick_task(), correctness=Correctness(trials=2, deterministic=True)
-    )
+    task = quick_task(Correctness(trials=2, deterministic=True))
     found = evaluated(task, REFERENCE, source, timed=False)
     assert found.outcome is Outcome.CORRECT, found

@@ -7,7 +7,6 @@ import re
 import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
@@ -15,31 +14,19 @@ from akg_tui.core.task import Correctness
 from akg_tui.dsl import kernel_text
 from akg_tui.evaluate.processes import worker
 from benchmarks.judge.ordinary.tasks import NORMED
+from benchmarks.judge.ordinary.windows import module
 from tests.evaluate.kernels import CPP, REFERENCE, kernel
 from tests.judging import Evaluated, quick_task
 
-WEIGHTED = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(24, 8)
-
-    def forward(self, x):
-        return self.linear(x)
-
-
-def get_inputs():
-    return [torch.randn(6, 24)]
-"""
+WEIGHTED = module(
+    "x", "return self.linear(x)", "torch.randn(6, 24)", "self.linear = torch.nn.Linear(24, 8)"
+)
 
 
 def failed(
     evaluated: Evaluated, source: str, reference: str = REFERENCE, **rules: object
 ) -> Measurement:
-    task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=2, **rules))  # type: ignore[arg-type]
+    task = quick_task(Correctness(trials=2, **rules))  # type: ignore[arg-type]
     found = evaluated(task, reference, source, timed=False)
     assert found.outcome is Outcome.FAILED, found
     return found
@@ -269,18 +256,7 @@ def test_an_error_in_cpp_is_at_its_line_of_the_file(
     assert (put_together in found.message) is (source == MADE)
 
 
-SPREADS = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x, w):
-        return x @ w
-
-
-def get_inputs():
-    return [torch.randn(24, 16), torch.randn(16, 8)]
-"""
+SPREADS = module("x, w", "return x @ w", "torch.randn(24, 16), torch.randn(16, 8)")
 
 
 @pytest.mark.parametrize(
@@ -296,10 +272,7 @@ def get_inputs():
 def test_a_difference_at_infinities_and_nan_is_a_note_by_default(
     evaluated: Evaluated, body: str, values: str
 ) -> None:
-    task = msgspec.structs.replace(
-        quick_task(),
-        correctness=Correctness(trials=1, values=values),  # type: ignore[arg-type]
-    )
+    task = quick_task(Correctness(trials=1, values=values))  # type: ignore[arg-type]
     kernel = SPREADS.replace("Model(", "ModelNew(").replace("return x @ w", body)
     found = evaluated(task, SPREADS, kernel, timed=False)
     if values == "any":

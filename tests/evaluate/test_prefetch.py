@@ -24,6 +24,7 @@ from akg_tui.evaluate.sandbox import process_watch
 from akg_tui.evaluate.sandbox.process_watch import CpuDeadline, cpu_time_ns
 from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.timing import SPARES
+from benchmarks.judge.ordinary.windows import module
 from tests.evaluate.kernels import PLAIN, REFERENCE
 from tests.judging import forked_zygote, is_running, quick_task
 
@@ -78,19 +79,11 @@ def test_an_examination_that_is_broken_off_leaves_nothing_half_known(
     pool[0].clear()
 
 
-SEEDED = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x, seed):
-        return torch.softmax(x, dim=-1) * seed.sum()
-
-
-def get_inputs():
-    seed = torch.initial_seed()
-    return [torch.randn(64, 256), torch.tensor([seed & 0xFFFF, seed >> 16 & 0xFFFF]).float()]
-"""
+SEEDED = module(
+    "x, seed",
+    "return torch.softmax(x, dim=-1) * seed.sum()",
+    "torch.randn(64, 256), torch.tensor([SEED & 0xFFFF, SEED >> 16 & 0xFFFF]).float()",
+).replace("SEED", "torch.initial_seed()")
 
 
 def test_the_seed_of_an_input_tells_nothing_of_the_next_one_s(

@@ -158,10 +158,10 @@ def test_an_unsound_check_is_refused_before_any_kernel(
 def test_a_tolerance_that_is_wider_than_the_judge_s_own_bound_is_told(
     evaluated: Evaluated,
 ) -> None:
-    rules = Correctness(trials=2, tolerance=1e-2, fixed_shape=True)
+    task = quick_task(Correctness(trials=2, tolerance=1e-2, fixed_shape=True))
     reference = REFERENCE.replace("return vectors, values", "return values")
     rounded = KERNEL.replace("return -vectors, values", "return values.bfloat16().float()")
-    found = evaluated(replace(quick_task(), correctness=rules), reference, rounded, timed=False)
+    found = evaluated(task, reference, rounded, timed=False)
     assert found.outcome is Outcome.CORRECT, found.message
     (note,) = found.notes
     assert note.startswith("the task's tolerance of 0.01 is wider than the judge's own bound, ")

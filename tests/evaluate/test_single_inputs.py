@@ -6,7 +6,6 @@ import os
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
@@ -18,25 +17,10 @@ from akg_tui.evaluate.processes.worker import Zygote
 from akg_tui.evaluate.protocol.engine_protocol import Begin
 from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.verification_inputs import VerificationInputs
+from benchmarks.judge.ordinary.windows import module
 from tests.judging import Evaluated, quick_task
 
-
-def task(parameters: str, body: str, inputs: str) -> str:
-    return f"""
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, {parameters}):
-        {body}
-
-
-def get_inputs():
-    return [{inputs}]
-"""
-
-
-MASKED = task(
+MASKED = module(
     "x, mask, k, scale",
     "return torch.softmax((x * scale).masked_fill(~mask, -1e9), -1).roll(k, -1)",
     "torch.randn(16, 48), torch.ones(16, 48, dtype=torch.bool), 3, 0.5",
@@ -46,7 +30,7 @@ MASKED = task(
 def judged(
     evaluated: Evaluated, reference: str, kernel: str | None = None, **rules: object
 ) -> Measurement:
-    checked = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1, **rules))  # type: ignore[arg-type]
+    checked = quick_task(Correctness(trials=1, **rules))  # type: ignore[arg-type]
     kernel = (kernel or reference).replace("Model(", "ModelNew(")
     return evaluated(checked, reference, kernel, timed=False)
 
@@ -91,7 +75,7 @@ REFUSED = {
 def test_an_input_that_decides_nothing_is_refused(
     evaluated: Evaluated, parameters: str, body: str, inputs: str, says: str
 ) -> None:
-    found = judged(evaluated, task(parameters, body, inputs))
+    found = judged(evaluated, module(parameters, body, inputs))
     assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.REFERENCE), found
     assert says in found.message
     assert "[correctness] free_inputs = [" in found.message
@@ -103,7 +87,7 @@ def test_an_input_that_decides_nothing_is_refused(
 def test_a_task_may_declare_such_an_input_free(
     evaluated: Evaluated, name: str, free: str | int
 ) -> None:
-    found = judged(evaluated, task(*REFUSED[name][:3]), free_inputs=(free,))
+    found = judged(evaluated, module(*REFUSED[name][:3]), free_inputs=(free,))
     assert found.outcome is Outcome.CORRECT, found
 
 
@@ -143,14 +127,14 @@ ACCEPTED = {
 def test_inputs_that_decide_are_accepted(
     evaluated: Evaluated, parameters: str, body: str, inputs: str
 ) -> None:
-    found = judged(evaluated, task(parameters, body, inputs), values="drawn", fixed_shape=True)
+    found = judged(evaluated, module(parameters, body, inputs), values="drawn", fixed_shape=True)
     assert found.outcome is Outcome.CORRECT, found
 
 
 def test_an_input_of_few_elements_may_decide_in_every_second_draw(evaluated: Evaluated) -> None:
     body = "return torch.where(x > 0, y.exp(), z.exp()) * x"
     drawn = "next(SIGNS) * torch.rand(1), torch.randn(1), torch.randn(1)"
-    alternating = task("x, y, z", body, drawn).replace(
+    alternating = module("x, y, z", body, drawn).replace(
         "import torch\n", "import itertools\nimport torch\n\nSIGNS = itertools.cycle((1, -1))\n"
     )
     found = judged(evaluated, alternating, values="drawn", fixed_shape=True)
@@ -159,9 +143,13 @@ def test_an_input_of_few_elements_may_decide_in_every_second_draw(evaluated: Eva
 
 @pytest.mark.parametrize("flag", ["True", "torch.tensor([True])"])
 def test_a_flag_may_decide_in_every_second_draw(evaluated: Evaluated, flag: str) -> None:
-    body = """sums = torch.zeros(4, x.shape[1]).index_add(0, at, x)
-        return sums / at.bincount(minlength=4).clamp(min=1)[:, None] if mean else sums"""
-    alternating = task("x, at, mean", body, f"torch.randn(3, 1024), next(PLACES), {flag}").replace(
+    body = """
+        sums = torch.zeros(4, x.shape[1]).index_add(0, at, x)
+        return sums / at.bincount(minlength=4).clamp(min=1)[:, None] if mean else sums
+    """
+    alternating = module(
+        "x, at, mean", body, f"torch.randn(3, 1024), next(PLACES), {flag}"
+    ).replace(
         "import torch\n",
         "import itertools\nimport torch\n\n"
         "PLACES = itertools.cycle((torch.tensor([2, 1, 1]), torch.tensor([0, 1, 2])))\n",
@@ -175,7 +163,7 @@ def test_a_slow_reference_is_not_altered_for_long(
 ) -> None:
     monkeypatch.setattr(verification_inputs, "LATE_CPU_S", 0.5)
     wait = "end = time.thread_time() + 0.1\n        while time.thread_time() < end: pass\n        "
-    fast = task("*given", "return 2 * sum(given)", "torch.randn(64), " * 250)
+    fast = module("*given", "return 2 * sum(given)", "torch.randn(64), " * 250)
     slow = fast.replace("return 2", f"{wait}return 2")
     slow = slow.replace("import torch\n", "import time\nimport torch\n", 1)
     found = judged(evaluated, slow, fast, values="drawn", fixed_shape=True)
@@ -188,7 +176,7 @@ CACHES = """
             self.key, self.kept = KEY.clone(), x @ w
         return self.kept if self.kept.shape == (x @ w).shape else x @ w
 """
-PRODUCT = task("x, w", "return x @ w", "torch.randn(12, 20), torch.randn(20, 16)")
+PRODUCT = module("x, w", "return x @ w", "torch.randn(12, 20), torch.randn(20, 16)")
 WRONG = {
     "the mask": (MASKED, MASKED.replace(".masked_fill(~mask, -1e9)", ""), "'mask' alone with "),
     "an integer": (MASKED, MASKED.replace("roll(k,", "roll(3,"), "'k' alone with other values"),
@@ -218,7 +206,7 @@ def test_a_sample_of_an_input_that_is_always_equal_does_not_stand_for_it(
     evaluated: Evaluated,
 ) -> None:
     body, inputs = "return torch.softmax(x + table, -1)", "torch.randn(16, 48), torch.zeros(16, 48)"
-    reference = task("x, table", body, inputs)
+    reference = module("x, table", body, inputs)
     seen = "bool(table[::8, ::24].any())"
     sampled = f"x + table if len(x) != 16 or {seen} else x"
     kernel = reference.replace("x + table", sampled)
@@ -265,7 +253,7 @@ def test_with_drawn_values_only_inputs_are_repeated_and_not_changed(evaluated: E
 def drawn_inputs(
     zygote: Zygote, folder: Path, reference: str, **rules: object
 ) -> tuple[Evaluations, VerificationInputs]:
-    checked = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1, **rules))  # type: ignore[arg-type]
+    checked = quick_task(Correctness(trials=1, **rules))  # type: ignore[arg-type]
     begin = Begin(task=checked, reference=reference, engine=os.getpid())
     shared = Evaluations(begin, folder, zygote, offered())
     (case,) = shared.cases

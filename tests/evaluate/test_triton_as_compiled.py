@@ -13,6 +13,7 @@ import pytest
 
 from akg_tui.core.measurement import FailureKind, Outcome
 from akg_tui.core.task import Correctness, Guard, Target, Task
+from benchmarks.judge.ordinary.windows import module
 from tests.evaluate import triton_operations as operations
 from tests.judging import Evaluated
 
@@ -25,22 +26,7 @@ TASK = Task(
     correctness=Correctness(trials=1),
     guard=Guard(level="warn"),
 )
-REFERENCE = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return 3 * x + 1
-
-
-def get_inputs():
-    return [torch.randn(300, device="cuda")]
-
-
-def get_init_inputs():
-    return []
-"""
+REFERENCE = module("x", "return 3 * x + 1", "torch.randn(300, device='cuda')")
 TUNED = """
 import torch
 import triton

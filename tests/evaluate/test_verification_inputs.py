@@ -8,7 +8,6 @@ import math
 import random
 from collections.abc import Callable
 
-import msgspec
 import pytest
 import torch
 from hypothesis import given
@@ -23,6 +22,7 @@ from akg_tui.evaluate.child.kernel_weights import perturb_parameters
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
 from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol.tensor_layout import FLOAT8, computable
+from benchmarks.judge.ordinary.windows import module, pair
 from tests.judging import Evaluated, quick_task
 
 TALL = ((64, 256), (256,))
@@ -365,28 +365,19 @@ def test_how_a_tensor_lies(tensor: torch.Tensor, lies: str) -> None:
     assert layouts.stride_class(tensor.shape, tensor.stride()) == lies
 
 
-FUSSY = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.linear = torch.nn.Linear(16, 8)
-
-    def forward(self, x, index):
+FUSSY = module(
+    "x, index",
+    """
         assert x.shape[0] % 2 == 0
         return self.linear(x.log()).sum(-1)[index]
-
-
-def get_inputs():
-    return [torch.rand(40, 16) + 0.5, torch.randint(40, (30,))]
-"""
+    """,
+    "torch.rand(40, 16) + 0.5, torch.randint(40, (30,))",
+    "self.linear = torch.nn.Linear(16, 8)",
+)
 
 
 def found_correct(evaluated: Evaluated, reference: str, **rules: object) -> Measurement:
-    task = quick_task(budget_s=0.2)
-    task = msgspec.structs.replace(task, correctness=Correctness(trials=1, **rules))  # type: ignore[arg-type]
+    task = quick_task(Correctness(trials=1, **rules), budget_s=0.2)  # type: ignore[arg-type]
     kernel = reference.replace("class Model(", "class ModelNew(").replace(
         "assert", "assert True or"
     )
@@ -436,7 +427,7 @@ def test_every_part_of_an_input_decides_in_the_declared_shape(evaluated: Evaluat
 
 def test_inputs_without_elements_are_judged_too(evaluated: Evaluated) -> None:
     reference = SLOW_REFERENCE.replace("WAIT", "pass").replace("randn(8, 16)", "randn(0, 16)")
-    task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
+    task = quick_task(Correctness(trials=1))
     found = evaluated(task, reference, reference.replace("Model(", "ModelNew("), timed=False)
     assert found.failure is not FailureKind.JUDGE, found
 
@@ -493,32 +484,22 @@ def test_parameters_are_changed_as_by_training_and_nothing_else(
         assert all(torch.equal(v, after[name]) for name, v in again.state_dict().items())
 
 
-MAKES_A_TENSOR = """
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x, target):
+MAKES_A_TENSOR, OTHERWISE = pair(
+    "x, target",
+    """
         total = torch.zeros(24, x.shape[1])
         total.index_add_(0, target, x)
-        return torch.nn.functional.layer_norm(total, (x.shape[1],))
-
-
-def get_inputs():
-    return [torch.randn(96, 64), torch.randint(0, 24, (96,))]
-"""
-OTHERWISE = """
-import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x, target):
+        return F.layer_norm(total, (x.shape[1],))
+    """,
+    """
         total = torch.zeros(24, x.shape[1])
         total.index_add_(0, target, x)
         centred = total - total.sum(-1, keepdim=True) * (1 / x.shape[1])
         variance = centred.square().sum(-1, keepdim=True) * (1 / x.shape[1])
         return centred * torch.rsqrt(variance + 1e-5)
-"""
+    """,
+    "torch.randn(96, 64), torch.randint(0, 24, (96,))",
+)
 
 
 def test_results_are_exact_where_the_reference_makes_a_tensor_for_them(
@@ -556,7 +537,7 @@ def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_told(
 ) -> None:
     reference = SLOW_REFERENCE.replace("WAIT", wait)
     kernel = SLOW_REFERENCE.replace("Model(", "ModelNew(").replace("WAIT", "pass")
-    task = msgspec.structs.replace(quick_task(), correctness=Correctness(trials=1))
+    task = quick_task(Correctness(trials=1))
     found = evaluated(task, reference, kernel, timed=False)
     assert found.outcome is Outcome.CORRECT, found
     notes = [each.note for each in found.errors if each.note]
