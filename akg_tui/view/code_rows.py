@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.sanitize import TAB_WIDTH, clean
@@ -26,9 +26,6 @@ from akg_tui.view.diff import (
 from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, Span, cells, fit, plain, width
-
-if TYPE_CHECKING:
-    pass
 
 Coloured = Sequence[Line]
 
