@@ -45,9 +45,9 @@ def add_file_commands(add: Callable[..., Any]) -> None:
 def _tagging(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--tags",
-        choices=["bigram", "two bigrams", "hex"],
+        choices=["bigram", "hex"],
         default="bigram",
-        help="how a tag is written: 2sr|, 2srab| or 2:f1| (default: bigram)",
+        help="how a tag is written: 2sr| or 2:f1| (default: bigram)",
     )
 
 

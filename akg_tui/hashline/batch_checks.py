@@ -14,9 +14,9 @@ from akg_tui.hashline.document import Document
 from akg_tui.hashline.ops import NUMBER_PATTERN, Insert, InsertAtEdge, Op, Replace
 from akg_tui.hashline.rejection import Problem
 from akg_tui.hashline.splice import Span, in_order
-from akg_tui.hashline.tags import TAG_PATTERN
+from akg_tui.hashline.tags import TAG_PATTERNS
 
-_PREFIX = re.compile(f"({NUMBER_PATTERN})({TAG_PATTERN})\\|", re.ASCII)
+_PREFIX = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})\\|", re.ASCII)
 
 
 def conflicts(spans: Sequence[Span]) -> Iterator[Problem]:

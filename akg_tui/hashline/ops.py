@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from akg_tui.hashline.tags import TAG_PATTERN
+from akg_tui.hashline.tags import TAG_PATTERNS
 
 NUMBER_PATTERN: Final = "[1-9][0-9]{0,8}"
-_ANCHOR: Final = re.compile(f"({NUMBER_PATTERN})({TAG_PATTERN})", re.ASCII)
+_ANCHOR: Final = re.compile(f"({NUMBER_PATTERN})({'|'.join(TAG_PATTERNS.values())})", re.ASCII)
 Side: TypeAlias = Literal["after", "before"]
 
 _SIDES: Final[tuple[Side, ...]] = ("after", "before")
@@ -44,7 +44,7 @@ class BadEdit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """The number and the tag of a line in a view: ``42sr``."""
+    """The number and the tag of a line in a view: ``42sr``; in hex notation the tag is ``:f1``."""
 
     number: int
     tag: str
@@ -226,7 +226,7 @@ _FORMS: Final = (
 )
 
 
-_TAG: Final = f"{NUMBER_PATTERN}{TAG_PATTERN}"
+_TAG: Final = NUMBER_PATTERN + TAG_PATTERNS["bigram"]
 _ANCHORED: Final = {"type": "string", "pattern": f"^{_TAG}$"}
 _FIELD_SCHEMAS: Final[dict[str, object]] = {
     "op": {"type": "string", "enum": list(_FIELDS)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -362,6 +363,14 @@ def test_moves_copies_and_substitutions_conflict_like_ranges(ops: list[dict[str,
 def test_an_edit_that_would_put_a_byte_order_mark_first_is_refused() -> None:
     session = session_of(kernel("a\n\ufeffb\n"))
     assert refused(session, {"op": "delete", "from": anchor(session.document, 1)}) == ["unwritable"]
+
+
+def test_the_other_notation_works_from_view_to_edit() -> None:
+    session = EditSession(kernel("a\nb\n"), Tagger(b"k", "hex"))
+    anchor_of_b = session.view().split("\n")[2].removesuffix("|b")
+    assert re.fullmatch("2:[0-9a-f]{2}", anchor_of_b)
+    make(session, {"op": "delete", "from": anchor_of_b})
+    assert session.document.lines == ("a",)
 
 
 def test_a_document_is_edited_whole_by_one_call() -> None:
