@@ -256,6 +256,7 @@ class ModelReplied(Observation, frozen=True):
     request_id: str = ""
     duration_s: float = 0.0
     estimated: bool = False
+    cache_miss: str = ""  # of earlier journals
     hints_told: int | None = None
     own_hints_told: int = 0
     source: str = ""

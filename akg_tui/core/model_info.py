@@ -134,6 +134,7 @@ class Capabilities(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     cache_marks: bool = False
     cache_counters: bool = False
     thinking: bool = False
+    diagnostics: bool = False  # of earlier journals
     refused: tuple[str, ...] = ()
 
 

@@ -183,9 +183,10 @@ def _query(grammar: Grammar) -> Query:
     rules = (QUERIES / ("python.scm" if grammar == "python" else "cpp.scm")).read_text("utf-8")
     # The nodes without a name are the keywords and signs of the language.
     unnamed = {
-        known.node_kind_for_id(number)
+        kind
         for number in range(known.node_kind_count)
         if known.node_kind_is_visible(number) and not known.node_kind_is_named(number)
+        if (kind := known.node_kind_for_id(number)) is not None
     }
     for role, form in _UNNAMED.items():
         kinds = " ".join(f'"{each}"' for each in sorted(unnamed) if form.fullmatch(each))
