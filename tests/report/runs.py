@@ -43,17 +43,7 @@ def begun(folder: Path) -> RunFolder:
 
 def broken(folder: Path) -> RunFolder:
     """A run whose seed does not match its reference."""
-    run = begun(folder)
-    bad = Measurement(
-        outcome=Outcome.FAILED, failure=FailureKind.WRONG, message="wrong values", detail=EVIL
-    )
-    while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
-        if isinstance(effect, fx.Measure):
-            send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))
-            send(run, cmd.FinishEval(bad))
-        else:
-            perform(run, effect)
-    return run
+    return never_correct(begun(folder))
 
 
 def unwritten(folder: Path) -> RunFolder:
@@ -62,7 +52,13 @@ def unwritten(folder: Path) -> RunFolder:
     task = replace(loaded.task, workflow="write")
     run = create_run(dataclasses.replace(loaded, task=task), rounds=1)
     recover(run)
-    bad = Measurement(outcome=Outcome.FAILED, failure=FailureKind.WRONG, message="wrong values")
+    return never_correct(run)
+
+
+def never_correct(run: RunFolder) -> RunFolder:
+    bad = Measurement(
+        outcome=Outcome.FAILED, failure=FailureKind.WRONG, message="wrong values", detail=EVIL
+    )
     while (effect := fx.next_effect(run.state, run.state.last_at)) is not None:
         if isinstance(effect, fx.Measure):
             send(run, cmd.StartEval(effect.purpose, effect.attempt, effect.blob))

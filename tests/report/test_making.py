@@ -154,15 +154,10 @@ def test_a_browser_without_a_network_shows_the_chart(make: object, tmp_path: Pat
     assert main(["report", str(run), "--format", "html"]) == 0
     shown = subprocess.run(
         [
-            *(
-                CHROMIUM,
-                "--headless=new",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-            ),
-            *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}"),
-            *("--dump-dom", (run / "report.html").as_uri()),
+            *(CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu"),
+            *("--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND"),
+            *(f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"),
+            (run / "report.html").as_uri(),
         ],
         capture_output=True,
         text=True,
@@ -179,7 +174,7 @@ def test_a_browser_without_a_network_shows_the_chart(make: object, tmp_path: Pat
     assert "<script" not in shown
 
 
-def test_a_pipe_is_written_to_and_never_replaced(
+def test_a_pipe_and_the_name_of_a_descriptor_are_written_to_and_never_replaced(
     capsys: pytest.CaptureFixture[str], done: Path, tmp_path: Path
 ) -> None:
     pipe = tmp_path / "pipe"
@@ -192,11 +187,6 @@ def test_a_pipe_is_written_to_and_never_replaced(
         assert os.read(reader, 10).startswith(b"{")
     finally:
         os.close(reader)
-
-
-def test_a_descriptor_s_name_is_written_to_and_never_replaced(
-    capsys: pytest.CaptureFixture[str], done: Path, tmp_path: Path
-) -> None:
     # As `--out /dev/stdout > file` is: the name of a device that is a link to a file.
     with (tmp_path / "file").open("w+") as file:
         out = f"/dev/fd/{file.fileno()}"

@@ -317,7 +317,9 @@ def test_the_headline_is_over_eager_and_names_the_other_ratios(report: Report) -
     assert f"# add_one: {figure}\n" in render_markdown(report)
 
 
-def test_a_compile_that_was_not_measured_is_told_with_its_reason(report: Report) -> None:
+def test_both_modes_of_compile_are_told_with_their_time_or_why_there_is_none(
+    report: Report,
+) -> None:
     assert "torch.compile" not in render_page(report)
     assert "max-autotune" not in render_page(report)
     why = "no compiler <b>here</b>"
@@ -327,9 +329,6 @@ def test_a_compile_that_was_not_measured_is_told_with_its_reason(report: Report)
     assert "max-autotune was not measured: no compiler &lt;b&gt;here" in render_page(report)
     assert f"- torch.compile was not measured: `{why}`" in render_markdown(report)
     assert f"- max-autotune was not measured: `{why}`" in render_markdown(report)
-
-
-def test_the_times_of_both_modes_of_compile_are_told(report: Report) -> None:
     figures = replace(report.figures, compile_ms=1.25, max_autotune_ms=0.75)
     report = replace(report, figures=figures)
     assert "torch.compile 1.25 ms, max-autotune 0.75 ms, seed" in render_markdown(report)
