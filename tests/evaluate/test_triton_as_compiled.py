@@ -93,6 +93,7 @@ def test_the_interpreter_does_as_the_compiler(name: str, compared: dict[str, Any
 
 WRONG_FROM_64 = "slope.to", "(slope + (SIZE == 64)).to"
 CONVERTED = "slope.to(tl.float32)"
+CUBLAS = "from triton._C.libtriton import nvidia\nblas = nvidia.cublas.CublasLt(torch.empty(8))\n"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,11 @@ CONVERTED = "slope.to(tl.float32)"
             tuned("(32, 64)", changed=("triton.cdiv(x", "torch.cuda.CUDAGraph() or triton.cdiv(x")),
             FailureKind.UNSUPPORTED,
             "could not run here: CUDA graphs need a GPU",
+        ),
+        (
+            tuned("(32,)", changed=("import triton.language", CUBLAS + "import triton.language")),
+            FailureKind.UNSUPPORTED,
+            "kernel.py:5: could not run here: cuBLAS needs a GPU",
         ),
         (
             tuned("(32,)", changed=(CONVERTED, "tl.extra.cuda.smid() + 3.0")),
@@ -128,6 +134,7 @@ CONVERTED = "slope.to(tl.float32)"
         "none launches",
         "all pruned",
         "graphs",
+        "a library of CUDA",
         "assembly",
         "chained",
     ],

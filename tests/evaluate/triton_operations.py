@@ -80,6 +80,10 @@ EXPRESSIONS = {
         "x",
     ),
     "powers": (f"libdevice.pow(tl.abs(x){_F}, 2.0)", "x.float() ** 2"),
+    "finite": (
+        f"tl.where(libdevice.isfinited(x.to(tl.float64)) & libdevice.finitef(y{_F}), x, 0)",
+        "x",
+    ),
     "not and": (
         "tl.where(not (at >= 5) and at > 1 or at == 7, x, 0)",
         "torch.where((at < 5) & (at > 1) | (at == 7), x, 0)",
@@ -148,6 +152,7 @@ import torch
 import triton
 import triton.language as tl
 import triton.testing
+from torch._C import _cuda_getCurrentRawStream
 from triton.language import load, static_assert, store
 from triton.language import sum as total
 from triton.language.extra import libdevice
@@ -168,6 +173,10 @@ torch.ones(1)
 torch.set_default_device(None)
 stream, event = torch.cuda.Stream(), torch.cuda.Event(enable_timing=True)
 stream.wait_stream(torch.cuda.current_stream())
+assert stream.cuda_stream == _cuda_getCurrentRawStream(0)
+with torch.cuda._DeviceGuard(0):
+    torch.cuda.set_device(0)
+    assert torch._C._dynamo.guards._empty_strided_cuda((2, 3), (3, 1), torch.half).is_cuda
 event.record()
 torch.cuda.synchronize()
 assert event.elapsed_time(event) == 0

@@ -345,6 +345,7 @@ LIBDEVICE: dict[str, Callable[..., Any]] = {
     "remainder": _each(math.remainder),
     "isinf": np.isinf,
     "finite": np.isfinite,
+    "isfinite": np.isfinite,
     "lgamma": _each(math.lgamma, lambda _: math.inf),
     "tgamma": _each(math.gamma, lambda x: math.nan if x else math.copysign(math.inf, x)),
     "div_rn": np.divide,

@@ -27,6 +27,7 @@ import torch
 import triton.testing
 from torch._library.custom_ops import CustomOpDef
 from torch.overrides import TorchFunctionMode
+from triton._C import libtriton
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
@@ -201,6 +202,10 @@ def _graphs(*_: Any, **__: Any) -> Any:
     raise CannotRunHere("CUDA graphs need a GPU")
 
 
+def _cublas(*_: Any, **__: Any) -> Any:
+    raise CannotRunHere("cuBLAS needs a GPU")
+
+
 ANSWERS: dict[str, Callable[..., Any]] = {
     "is_available": lambda: True,
     "is_initialized": lambda: True,
@@ -215,7 +220,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     "current_stream": Stream,
     "default_stream": Stream,
     "mem_get_info": lambda *_: (80 << 30, 80 << 30),
-    **dict.fromkeys(("device", "device_of", "stream", "Device"), _inside),
+    **dict.fromkeys(("device", "device_of", "stream", "Device", "_DeviceGuard"), _inside),
     **dict.fromkeys(
         "init synchronize set_device set_stream empty_cache reset_peak_memory_stats ipc_collect "
         "reset_max_memory_allocated".split(),
@@ -301,6 +306,11 @@ def install(answering: HostDriver | None = None) -> None:
         if (real := getattr(torch.cuda, name, None)) is not None:
             setattr(torch.cuda, name, _either(real, answer))
     torch.cuda.Stream, torch.cuda.Event = Stream, Event  # type: ignore[misc,assignment]
+    # What torch.compile generates for a GPU asks for these.
+    torch._C._cuda_getCurrentRawStream = lambda *_: 0
+    guards: Any = torch._C._dynamo.guards
+    guards._empty_strided_cuda = guards._empty_strided_cpu
+    libtriton.nvidia.cublas.CublasLt = _cublas
     for name in ("range_push", "range_pop", "mark"):
         setattr(torch.cuda.nvtx, name, _nothing)
     torch.cuda.nvtx.range = _inside  # type: ignore[assignment]
