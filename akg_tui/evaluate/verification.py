@@ -39,6 +39,11 @@ SPREAD_CALLS, SPREAD_S = 8, 0.25
 """So many of them may take longer. On a busy machine two threads seldom run at once: of a race that
 each call shows on two CPUs, eight calls show it."""
 
+OTHER_SHAPE = (
+    "a task whose kernel serves the declared shape alone says fixed_shape = true under "
+    "[correctness] in task.toml"
+)
+
 BRIEF_S = 5.0
 """The seconds that calls of a `brief` verification take. A call on each ordinary input comes in any
 case."""
@@ -489,4 +494,7 @@ class Verification:
             if not self._names_inputs:
                 raise
             message = f"{failed.message} (inputs: {given.name})"
+            known = self.reference.description.shapes
+            if failed.kind is FailureKind.CALL and given.draw.description.shapes != known:
+                message = f"{message}; {OTHER_SHAPE}"
             raise failed.saying(message) from failed

@@ -398,6 +398,17 @@ def test_the_reference_says_which_values_and_shapes_make_sense(evaluated: Evalua
     assert all("[40, 16]" in name for name in shaped)
 
 
+def test_a_kernel_that_refuses_other_shapes_is_told_of_the_setting(evaluated: Evaluated) -> None:
+    reference = module("x", "return x.relu()", "torch.randn(40, 16)")
+    kernel = module("x", "assert x.shape[0] == 40; return x.relu()", "torch.randn(40, 16)")
+    kernel = kernel.replace("class Model(", "class ModelNew(")
+    found = evaluated(quick_task(Correctness(trials=1)), reference, kernel, timed=False)
+    assert found.failure is FailureKind.CALL
+    assert "fixed_shape = true" in found.message
+    found = evaluated(quick_task(Correctness(fixed_shape=True)), reference, kernel, timed=False)
+    assert found.outcome is Outcome.CORRECT
+
+
 def test_a_task_may_fix_its_shape_and_keep_to_what_is_drawn(evaluated: Evaluated) -> None:
     found = found_correct(evaluated, FUSSY, fixed_shape=True, values="drawn")
     # Each input alone is as drawn too, if it is repeated while the others are drawn again.
