@@ -99,7 +99,7 @@ Flags = tuple[str, ...]
 
 
 Stamp = tuple[tuple[str, int, int], ...]
-"""What a precompiled header was made of: path, size and time of each file."""
+"""The files that a precompiled header was made of: path, size and time of each."""
 
 
 def relevant(flags: Sequence[str]) -> Flags | None:

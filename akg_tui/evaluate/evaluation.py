@@ -244,7 +244,7 @@ class Evaluation:
     def _build_ahead(self) -> None:
         """Build the kernel and those that come next, as many at once as there are CPUs.
 
-        Their own evaluations find them built. What fails here fails again there, and is told.
+        Their own evaluations find them built. A failure here comes again there, where it is told.
         """
         caches, wanted = self._pool.caches, (self._kernel, *self.request.ahead)
         if not self.request.ahead or caches.holds(self._kernel.sha256):

@@ -45,7 +45,7 @@ _record_decoder = msgspec.json.Decoder(Record)
 
 
 class _Outline(Struct):
-    """What is read of a line whose parts this version may not know."""
+    """The fields of a line that are read where this version may not know the others."""
 
     schema: int = 0
     event: Any = None

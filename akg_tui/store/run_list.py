@@ -167,7 +167,7 @@ _CONFINED = {"notes": 0, "scratch": 2}
 
 
 BROKEN_RULE = (ValueError, KeyError, AssertionError)
-"""What the fold raises for an event that breaks the rules of a run."""
+"""The exceptions that the fold raises for an event that breaks the rules of a run."""
 
 
 def rule_broken(path: Path, record: Record, error: Exception) -> JournalDamaged:

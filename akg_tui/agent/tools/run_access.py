@@ -164,7 +164,7 @@ class Caller(Struct, frozen=True):
 
 
 Agents = Mapping[str, SubagentRunner]
-"""What runs subagents, by the agent's name. A tool that needs a missing one is not offered."""
+"""Functions that run subagents, by the agent's name. Tools whose agent is missing go."""
 
 
 class Answer(Struct, frozen=True):

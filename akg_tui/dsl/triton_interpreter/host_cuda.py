@@ -306,7 +306,7 @@ def install(answering: HostDriver | None = None) -> None:
         if (real := getattr(torch.cuda, name, None)) is not None:
             setattr(torch.cuda, name, _either(real, answer))
     torch.cuda.Stream, torch.cuda.Event = Stream, Event  # type: ignore[misc,assignment]
-    # What torch.compile generates for a GPU asks for these.
+    # Code that torch.compile generates for a GPU asks for these.
     torch._C._cuda_getCurrentRawStream = lambda *_: 0
     guards: Any = torch._C._dynamo.guards
     guards._empty_strided_cuda = guards._empty_strided_cpu

@@ -218,7 +218,7 @@ def _in_its_scope(execute: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Scope(interpreter._LangPatchScope):  # type: ignore[misc]
-    """The patches of a launch. What they put there is Triton's own for those who hash kernels."""
+    """The patches of a launch. To launchers that hash kernels these names are Triton's own."""
 
     def set_attr(self, owner: Any, name: str, value: Any) -> None:
         if inspect.isfunction(value):
