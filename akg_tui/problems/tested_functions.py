@@ -35,7 +35,7 @@ RANDOM = ("rand", "normal", "bernoulli", "multinomial", "uniform")
 """How the names of functions begin or end that draw numbers."""
 
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
-"""What the reference gets after the function; `helpers` draw inputs as the set's harness does."""
+"""Code after the reference's function; `helpers` draw inputs as the set's harness does."""
 
 
 VARIED = (

@@ -1,4 +1,4 @@
-"""What the edit formats of the comparison share: the schema and the reading of plain arguments."""
+"""Shared by the edit formats of the comparison: the schema and the reading of plain arguments."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def anchors(view: str) -> list[str]:
 
 
 class Lent:
-    """What runs subagents; never called here."""
+    """The function that runs subagents; never called here."""
 
     async def run(self, call: SubagentCall) -> ToolResult:
         raise AssertionError

@@ -20,7 +20,7 @@ from akg_tui.view.language import tr
 from akg_tui.view.lazy_rows import OnDemand
 from akg_tui.view.spans import Line, Span, cells
 
-# What shifts with every change elsewhere: labels, distances to constants, lines of a report.
+# Parts that shift with every change elsewhere: labels, distances to constants, lines of a report.
 _SHIFTS = re.compile(r"(?<=[ ,])\.\d+$|0x[0-9a-f]+(?=\(%rip\))")
 _LINE = re.compile(r"^(\S+:)\d+ ")
 _PACKED = re.compile(r"^v?[a-z0-9]+(ps|pd|ph|[^s]d|dq|dw|bw|wd)\b.*%[xyz]mm")
