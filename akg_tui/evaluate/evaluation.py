@@ -74,6 +74,8 @@ class Evaluations:
         self._current: Evaluation | None = None
         self._failed: KernelFiles | None = None
         """The candidate of the last evaluation, if it failed."""
+        self._ahead: tuple[KernelFiles, ...] = ()
+        """The kernels that follow the last one."""
 
     def prepare(self) -> None:
         """Prefetch the children and inputs of the next evaluation; can be interrupted anywhere."""
@@ -92,7 +94,10 @@ class Evaluations:
     ) -> Measurement:
         """Run one evaluation; return its measurement, failed or not."""
         self.pool.lease.yields = request.yields
-        self._current = evaluation = Evaluation(self, request, self._told(report), started)
+        follows = request.kernel in self._ahead
+        self._ahead = request.ahead
+        told = self._told(report)
+        self._current = evaluation = Evaluation(self, request, told, started, follows)
         # One to build in, one to compare in, and those that are timed.
         self._spares = 2 + (SPARES if evaluation.timed else 0)
         found = evaluation.run()
@@ -171,6 +176,8 @@ class Evaluation:
     request: Evaluate
     report: Callable[[Progress], None]
     started: float
+    follows: bool
+    """Whether it is one of the kernels `ahead` of the last evaluation."""
 
     def __post_init__(self) -> None:
         self._pool = self.shared.pool
@@ -246,10 +253,10 @@ class Evaluation:
 
         Their own evaluations find them built. A failure here comes again there, where it is told.
         """
-        caches, wanted = self._pool.caches, (self._kernel, *self.request.ahead)
-        if not self.request.ahead or caches.holds(self._kernel.sha256):
+        caches, ahead = self._pool.caches, self.request.ahead
+        if not ahead or caches.holds(self._kernel.sha256):
             return
-        kernels = [each for each in wanted if not caches.holds(each.sha256)]
+        kernels = [each for each in (self._kernel, *ahead) if not caches.holds(each.sha256)]
         at_once = len(processors())
         for first in range(0, len(kernels), at_once):
             self._stage("build")
@@ -291,8 +298,10 @@ class Evaluation:
                 self._verifications.append(verification)
                 return TimedCase(case, (), call_s)
             self._stage("verify")
-            drawn = case.prefetched.verification_inputs()
-            kept.callback(drawn.close)
+            more = bool(self.request.ahead)
+            drawn = case.prefetched.verification_inputs(again=self.follows, kept=more)
+            if not more:
+                kept.callback(drawn.close)
             call_s = verification.verify(drawn)
             if verification.outputs is not None:
                 with contextlib.closing(verification.outputs) as outputs:

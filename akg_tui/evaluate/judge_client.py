@@ -51,6 +51,7 @@ from akg_tui.evaluate.targets.lease import Claim, lease_of
 CANCEL_S = 10.0
 CLOSE_S = 12.0
 LOG_TAIL = 4096
+AHEAD = 3  # kernels that are built together with the one before them
 
 Gate: TypeAlias = Callable[[Task, str, KernelFiles], Awaitable[Fault | None]]
 """Called with a task and the texts of its reference and a kernel. Returns why the kernel cannot run
@@ -269,7 +270,8 @@ class Judge:
         After `limit_s` seconds of work (0: never) it is given up, and the message tells the stages
         that were reached; a kernel that was verified by then is correct.
 
-        The kernels `ahead` are built together with it, for probes of them that follow.
+        Probes of the kernels `ahead` follow. They have the same inputs, and the next are built
+        together with this one.
         """
         terms: dict[str, Any] = {
             "timed": timed,
@@ -337,7 +339,7 @@ class Judge:
                 return False
             return not any(each.refused for each in static_guard.findings(kernel, task))
 
-        files = () if self._gate is not None else kernels
+        files = () if self._gate is not None else kernels[:AHEAD]
         given = [files_of(each, task.files.kernel) for each in files]
         return tuple([each for each in given if await asyncio.to_thread(may_run, each)])
 

@@ -46,6 +46,8 @@ class Prefetched:
         self._need: Need | None = None
         self.share = share
         """The share of the memory for inputs, where several cases have inputs of their own."""
+        self._kept: VerificationInputs | None = None
+        """Verification inputs for the kernels that follow the last one."""
         self._used: list[VerificationInputs | Draw] = []
         """Inputs handed out and closed; freed while the judge is idle, because freeing is slow."""
         self._idle: Side | None = None
@@ -102,14 +104,20 @@ class Prefetched:
             self._idle = side
         return self._idle
 
-    def verification_inputs(self) -> VerificationInputs:
-        """Return fresh verification inputs, which the caller closes."""
+    def verification_inputs(self, *, again: bool = False, kept: bool = False) -> VerificationInputs:
+        """Return fresh verification inputs, or `again` those that were kept.
+
+        The caller closes them, unless they are `kept` for the next call.
+        """
         self.free_used()
-        drawn, self._verification_inputs = self._verification_inputs, None
+        drawn = self._kept if again else None
+        if drawn is None:
+            drawn, self._verification_inputs = self._verification_inputs, None
         if drawn is None:
             with self._reference.loaded() as loaded:
                 drawn = verification_inputs.draw(self._reference, loaded, self._rng, UNUSUAL_CPU_S)
         self._used.append(drawn)
+        self._kept = drawn if kept else None
         return drawn
 
     def timed(self, need: Need) -> Draw:

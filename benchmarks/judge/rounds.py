@@ -20,7 +20,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from akg_tui.agent.tools.sweeps import built_ahead
 from akg_tui.core.measurement import PRECISE, Outcome
 from akg_tui.core.phases import Verdict
 from akg_tui.core.task import Task, Timing
@@ -88,11 +87,8 @@ async def hold(session: Session) -> dict[str, object]:
 
 async def verify(judge: Judge, kernels: Sequence[str]) -> None:
     """Verify settings in turn, as `sweep_kernel` does."""
-    build_s = 0.0
     for at, kernel in enumerate(kernels):
-        ahead = kernels[at + 1 : at + 1 + built_ahead(build_s)]
-        found = await judge.probe(kernel, timed=False, ahead=ahead)
-        build_s = max(build_s, found.build_s)
+        await judge.probe(kernel, timed=False, ahead=kernels[at + 1 :])
 
 
 async def sweep(judge: Judge, kernels: Sequence[str]) -> None:

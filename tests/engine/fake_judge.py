@@ -32,8 +32,7 @@ class FakeJudge:
         self.asked: list[tuple[bool, str, int]] = []
         """Of each probe: verified, another reference, the device."""
         self.ahead: list[int] = []
-        """Of each probe: how many kernels are built together with it, for the next probes."""
-        self.build_s = 0.0
+        """Of each probe: how many kernels follow it."""
         self.races: list[int] = []
         self.race_noise: list[tuple[tuple[str, ...], float]] = []
         """Of each of the next races: its disturbances, and the smallest gain that it would show."""
@@ -115,9 +114,7 @@ class FakeJudge:
             )
         if timed or found.outcome is not Outcome.CORRECT:
             return found
-        return Measurement(
-            outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6, build_s=self.build_s
-        )
+        return Measurement(outcome=Outcome.CORRECT, max_error=0.0, tolerance=1e-6)
 
     async def race(
         self, kernels: Sequence[Kernel], *, within_s: float, limit_s: float

@@ -128,6 +128,18 @@ def test_nothing_that_was_drawn_ahead_is_handed_out_twice(prefetched: Prefetched
     assert len(set(seen)) == len(seen)
 
 
+def test_kernels_that_follow_have_the_inputs_that_were_kept_and_others_have_fresh_ones(
+    prefetched: Prefetched,
+) -> None:
+    kept = prefetched.verification_inputs(again=True, kept=True)
+    prefetched.fill()
+    assert prefetched.verification_inputs(again=True, kept=True) is kept
+    with closing(prefetched.verification_inputs(again=True)) as last:
+        assert last is kept
+    with closing(prefetched.verification_inputs(again=True)) as fresh:
+        assert content(fresh.ordinary.draw) != content(kept.ordinary.draw)
+
+
 def test_what_is_there_is_not_drawn_again(
     prefetched: Prefetched, pool: tuple[ChildPool, socket.socket]
 ) -> None:

@@ -83,8 +83,8 @@ class RunAccess(Protocol):
         timed samples (0: the judge's own choice), `warmups` is the number of untimed calls before
         them. Not `verified`, no result is looked at. Another `reference` or `device` has a judge of
         its own. After `limit_s` seconds (0: never) it is given up, and the message tells the stages
-        that were reached. The kernels `ahead`, which are measured next, are built together with
-        this one. Nothing is journaled, and no decision depends on it.
+        that were reached. The kernels `ahead` are measured next: they have the same inputs, and are
+        built together. Nothing is journaled, and no decision depends on it.
         """
         ...
 

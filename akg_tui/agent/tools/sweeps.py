@@ -59,8 +59,6 @@ MAX_KNOBS = 8
 MAX_CHOICES = 32
 BATCH = 4  # settings that the search proposes at a time; small, so that it learns from them
 RACE_S = 20.0  # beyond the two rounds that all settings take part in
-BUILT_AHEAD = 3  # settings that are built with the one before them, on all CPUs
-LONG_BUILD_S = 0.3  # a compiler ran
 MAX_DETAIL = 2_000
 
 Setting = dict[str, Value]
@@ -193,14 +191,6 @@ def _whole_setting(knobs: Sequence[Knob], some: Setting) -> Setting:
     return {knob.name: some.get(knob.name, knob.value) for knob in knobs}
 
 
-def built_ahead(build_s: float) -> int:
-    """Return how many settings are built together with the one before them.
-
-    `build_s` is the longest build so far: where no compiler runs, nothing is gained.
-    """
-    return BUILT_AHEAD if build_s > LONG_BUILD_S else 0
-
-
 class _Sweep:
     """One sweep: what is measured so far, and why it ended before its last setting."""
 
@@ -223,8 +213,6 @@ class _Sweep:
         self._most = most
         self._swept: list[Swept] = []
         self._ended = ""
-        self._build_s = 0.0
-        """The longest build so far."""
         self._noisiest = RaceOutcome()
         """The busy race in which the smallest gain that would be seen was the largest."""
         trials = -(-(most + 1) // SWEPT_A_TRIAL)
@@ -304,9 +292,7 @@ class _Sweep:
                 self._ended = "its time is used up"
             if self._ended:
                 break
-            following = at + 1 + built_ahead(self._build_s)
-            found = await verified(self._call, kernel, kernels[at + 1 : following])
-            self._build_s = max(self._build_s, found.build_s)
+            found = await verified(self._call, kernel, kernels[at + 1 :])
             if found.outcome is Outcome.CORRECT and found.timed:
                 right.append((setting, kernel, found))
             else:

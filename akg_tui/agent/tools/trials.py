@@ -288,7 +288,7 @@ async def verified(
 ) -> Measurement:
     """Verify a version without timing it, for at most `policy.trial_s` seconds.
 
-    The versions `ahead`, which are verified next, are built together with it.
+    The versions `ahead` are verified next: on the same inputs, and built together.
     """
     seconds = call.run.state.task.policy.trial_s
     return await call.run.measure(kernel, timed=False, limit_s=seconds, ahead=ahead)
