@@ -60,9 +60,14 @@ class _Call:
         return any(name.startswith(RANDOM) or name.strip("_") in RANDOM for name in called)
 
     @property
-    def rank(self) -> tuple[bool, bool]:
-        """Calls whose inputs are drawn come last, and those that write to a given tensor first."""
-        return self.is_drawn, all(each.arg != "out" for each in self.call.keywords)
+    def rank(self) -> tuple[bool, bool, bool]:
+        """Calls whose inputs are drawn come last, before them those with a number to vary, which is
+        not 0; those that write to a given tensor come first.
+        """
+        nodes = [n for part in (*self.needed, *self.call.args) for n in ast.walk(part)]
+        numbers = [n.value for n in nodes if isinstance(n, ast.Constant)]
+        varies = any(each for each in numbers if isinstance(each, int | float))
+        return self.is_drawn, varies, all(each.arg != "out" for each in self.call.keywords)
 
 
 def is_tested(module: ast.Module) -> bool:
@@ -84,11 +89,9 @@ def read(path: Path) -> Problem:
     function = _tested(path, module, tests)
     chosen = _chosen(path, function, tests)
     parameters, call, inputs = _split(path, function, chosen)
-    if not inputs:
-        raise BadTask(path, chosen.call.lineno, function.name, "is called without a tensor")
     helpers = _helpers(path, module, chosen)
     names = {each.name for each in tests}
-    dropped = _dropped(module, names)
+    dropped = _dropped(module, names, path.stem)
     kept = without(text, lambda each: each.lineno in dropped)
     drawn = "\n".join(ast.unparse(each) for each in chosen.needed)
     listed = f"[{', '.join(inputs)}]"
@@ -153,12 +156,15 @@ def _tested(
 
 
 def _chosen(path: Path, function: ast.FunctionDef, tests: Sequence[ast.FunctionDef]) -> _Call:
-    """Return the last of the calls that fit best: the later ones have the larger inputs."""
+    """Return the last of the calls with a tensor that fit best: the later ones are larger."""
     found = [each for test in tests for each in _calls(test.body, (), function.name)]
     if not found:
         message = "is called in no plain statement of its test"
         raise BadTask(path, function.lineno, function.name, message)
-    return max(enumerate(found), key=lambda each: (each[1].rank, each[0]))[1]
+    taking = [each for each in found if _split(path, function, each)[2]]
+    if not taking:
+        raise BadTask(path, found[-1].call.lineno, function.name, "is called without a tensor")
+    return max(enumerate(taking), key=lambda each: (each[1].rank, each[0]))[1]
 
 
 def _calls(
@@ -176,6 +182,9 @@ def _calls(
                 first = ast.Constant(0)
             case ast.With(body=inside):
                 yield from _calls(inside, before, name)
+                continue
+            case ast.Try():  # a call in it is there to raise
+                before = (*before, statement)
                 continue
             case _:
                 made = [
@@ -238,7 +247,8 @@ def _split(
         if isinstance(value, ast.Starred) or (key is None and place >= len(given)):
             raise BadTask(path, value.lineno, function.name, "is called with unpacked arguments")
         plain = literals.get(value.id, value) if isinstance(value, ast.Name) else value
-        if _is_plain(plain) or (not used_by(plain) & local and not _draws(plain)):
+        calls = any(isinstance(node, ast.Call) for node in ast.walk(plain))
+        if _is_plain(plain) or not (calls or used_by(plain) & local):
             text = ast.unparse(plain)
         else:
             text = key or (declared[place] if place < len(declared) else f"value_{place}")
@@ -256,10 +266,6 @@ def _is_plain(node: ast.expr) -> bool:
         case ast.Tuple(elts=elements) | ast.List(elts=elements):
             return all(map(_is_plain, elements))
     return False
-
-
-def _draws(node: ast.expr) -> bool:
-    return any(isinstance(each, ast.Call) for each in ast.walk(node))
 
 
 def _helpers(path: Path, module: ast.Module, chosen: _Call) -> str:
@@ -280,12 +286,15 @@ def _of_harness(name: str) -> bool:
     return name.partition(".")[0] in HARNESS
 
 
-def _dropped(module: ast.Module, tests: set[str]) -> set[int]:
-    """Return the lines of the statements that are only there for the tests."""
+def _dropped(module: ast.Module, tests: set[str], own_name: str) -> set[int]:
+    """Return the lines of the statements that are only there for the tests.
+
+    Among them is an import from the file itself, which its own name tells.
+    """
 
     def is_of_tests(statement: ast.stmt) -> bool:
         if isinstance(statement, ast.ImportFrom):
-            return _of_harness(statement.module or "")
+            return statement.module == own_name or _of_harness(statement.module or "")
         path = isinstance(statement, ast.Expr) and "sys" in used_by(statement)
         return path or _is_test(statement) or bool(used_by(statement) & tests)
 

@@ -634,6 +634,15 @@ def test_a_setting_below_one_is_taken_and_a_size_below_one_refused(tmp_path: Pat
 
 
 TESTED = "from data_utils import fill\ndef f(x): return x\ndef test_f():\n    "
+NOT_VARIED = """
+    f(1, 2, 3)
+    f(torch.tensor([0.0]), 0, 0)
+    try:
+        bad = torch.ones(1)
+        f(bad, 9, 9)
+    except IndexError:
+        pass
+"""
 ONLY_TRITON = "import triton\n@triton.jit\ndef kernel(): ...\ndef test_kernel(): kernel()\n"
 EXCHANGING = "import torch.distributed as dist\ndef solution(x):\n    dist.all_reduce(x)\n"
 
@@ -761,15 +770,18 @@ def test_a_function_is_called_as_its_test_calls_it_where_inputs_are_drawn(tmp_pa
     ]
     assert "sys" not in found.reference.replace("import sys", "")
     path = tmp_path / "twice.py"
-    path.write_text(TESTED.replace("fill", "rand_int") + "f(torch.ones(2))\n    f(torch.rand(4))\n")
-    assert "return [torch.rand(4)]" in read_problem(path).reference
+    twice = TESTED.replace("fill", "rand_int") + "f(torch.ones(2))\n    f(torch.rand(4))\n"
+    path.write_text(twice.replace("def test_f", "from twice import f\ndef test_f"))
+    reference = read_problem(path).reference
+    assert ("return [torch.rand(4)]" in reference, "twice" in reference) == (True, False)
 
 
 def test_constants_of_a_test_are_varied_and_its_seed_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "of_constants.py"
     head = "import torch\ndef f(x, at, flags): return x[at] * flags\ndef test_f():\n"
     given = ("[0.0, -4.0, 8.0]", "[2, 0, 2]", "[True, False, True]")
-    path.write_text(f"{head}    f({', '.join(f'torch.tensor({each})' for each in given)})\n")
+    test = f"    f({', '.join(f'torch.tensor({each})' for each in given)})\n"
+    path.write_text(head + test + NOT_VARIED)
     found = read_problem(path)
     assert any(line.startswith("the test calls it with constants") for line in found.changed)
     made = names_in(found.reference)
