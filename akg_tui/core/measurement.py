@@ -6,12 +6,13 @@ Only `akg_tui.evaluate` makes measurements; the journal stores them and every di
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from typing import TypedDict
 
 from msgspec import Struct
 
-from akg_tui.core.kernel.kernel_files import Place
+from akg_tui.core.kernel.kernel_files import Kernel, Place
 from akg_tui.core.sanitize import Said, one_line
 
 PRECISE = 0.02
@@ -243,6 +244,30 @@ class CaseTiming(Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fie
     roofline: Roofline | None = None
     slower: bool = False
     open: bool = False
+
+
+class ProbeTerms(TypedDict, total=False):
+    """How a kernel is probed: verified and, unless not `timed`, timed until the ratio is decided.
+
+    Not `verified`, no result is looked at: the outcome says only that the kernel runs, and the
+    message is `NOT_VERIFIED`. Sampling ends after about `samples` timed samples of each side (0:
+    when the ratio is decided), though never before `LEAST_CLUSTERS` pairs of processes, or two that
+    leave no doubt; `warmups` untimed calls come first. With another `reference` or `device` a judge
+    of its own answers, by the task's limits and the usual rules.
+
+    After `limit_s` seconds of work (0: never) the probe is given up, and the message tells the
+    stages that were reached; a kernel that was verified by then is correct. Probes of the kernels
+    `ahead` follow: they have the same inputs, and the next are built together with this one.
+    """
+
+    timed: bool
+    verified: bool
+    samples: int
+    warmups: int
+    reference: str
+    device: int
+    limit_s: float
+    ahead: Sequence[Kernel]
 
 
 class Measurement(Struct, frozen=True, kw_only=True, gc=False, forbid_unknown_fields=True):

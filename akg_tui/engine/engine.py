@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, assert_never
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, assert_never
 
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ from akg_tui.core.measurement import (
     FailureKind,
     Measurement,
     Outcome,
+    ProbeTerms,
     Progress,
     RaceOutcome,
 )
@@ -114,15 +115,7 @@ class Evaluator(Protocol):
         self,
         kernel: KernelFiles,
         incumbent: KernelFiles | None = None,
-        *,
-        timed: bool,
-        samples: int,
-        warmups: int,
-        verified: bool = True,
-        reference: str = "",
-        device: int = 0,
-        limit_s: float,
-        ahead: Sequence[KernelFiles] = (),
+        **terms: Unpack[ProbeTerms],
     ) -> Measurement: ...
 
     async def race(
@@ -265,30 +258,11 @@ class Engine:
         self,
         kernel: KernelFiles,
         incumbent: KernelFiles | None = None,
-        *,
-        timed: bool,
-        samples: int = 0,
-        warmups: int = 0,
-        verified: bool = True,
-        reference: str = "",
-        device: int = 0,
-        limit_s: float = 0.0,
-        ahead: Sequence[KernelFiles] = (),
+        **terms: Unpack[ProbeTerms],
     ) -> Measurement:
         """Measure a kernel for the agent: nothing is journaled or decided."""
         async with self._judging():
-            return await self._judge.probe(
-                kernel,
-                incumbent,
-                timed=timed,
-                samples=samples,
-                warmups=warmups,
-                verified=verified,
-                reference=reference,
-                device=device,
-                limit_s=limit_s,
-                ahead=ahead,
-            )
+            return await self._judge.probe(kernel, incumbent, **terms)
 
     async def race(
         self, kernels: Sequence[KernelFiles], *, within_s: float, limit_s: float

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import msgspec
 
@@ -25,6 +25,7 @@ from akg_tui.core.measurement import (
     FailureKind,
     Measurement,
     Outcome,
+    ProbeTerms,
     Progress,
     RaceOutcome,
 )
@@ -244,45 +245,21 @@ class Judge:
                 await judge.close()
 
     async def probe(
-        self,
-        kernel: Kernel,
-        incumbent: Kernel | None = None,
-        *,
-        timed: bool = True,
-        samples: int = 0,
-        warmups: int = 0,
-        verified: bool = True,
-        reference: str = "",
-        device: int = 0,
-        limit_s: float = 0.0,
-        ahead: Sequence[Kernel] = (),
+        self, kernel: Kernel, incumbent: Kernel | None = None, **terms: Unpack[ProbeTerms]
     ) -> Measurement:
-        """Verify a kernel and, if `timed`, time it, for information.
+        """Verify and time a kernel by these terms, for information.
 
-        It is compared with `incumbent`, or with the reference. Not `verified`, no result is looked
-        at: the outcome says only that the kernel runs, and the message is `NOT_VERIFIED`.
-
-        Sampling ends after about `samples` timed samples of each side, though never before
-        `LEAST_CLUSTERS` pairs of processes, or two that leave no doubt (0: when the ratio is
-        decided); `warmups` untimed calls come first. With another `reference` or `device` a judge
-        of its own answers, by the task's limits and the usual rules. Raises as `evaluate` does.
-
-        After `limit_s` seconds of work (0: never) it is given up, and the message tells the stages
-        that were reached; a kernel that was verified by then is correct.
-
-        Probes of the kernels `ahead` follow. They have the same inputs, and the next are built
-        together with this one.
+        It is compared with `incumbent`, or with the reference. Raises as `evaluate` does.
         """
-        terms: dict[str, Any] = {
-            "timed": timed,
-            "samples": samples,
-            "warmups": warmups,
-            "verified": verified,
-        }
+        how: dict[str, Any] = {**terms}
+        reference, device = how.pop("reference", ""), how.pop("device", 0)
+        limit_s, ahead = how.pop("limit_s", 0.0), how.pop("ahead", ())
         own = reference in ("", self._begin.reference)
         if own and not device:
-            terms["ahead"] = await self._runnable(ahead)
-            return await self._evaluate(kernel, incumbent, limit_s, label="probe", **terms)
+            runnable = await self._runnable(ahead)
+            return await self._evaluate(
+                kernel, incumbent, limit_s, label="probe", ahead=runnable, **how
+            )
         target, lease = adapters(self._task)[0], self._begin.lease
         if lease and device:
             lease = msgspec.structs.replace(lease, path=str(lease_of(self._task, device)))
@@ -298,7 +275,7 @@ class Judge:
         )
         async with self._evaluating:
             try:
-                return await judge.probe(kernel, **terms, limit_s=limit_s)
+                return await judge.probe(kernel, limit_s=limit_s, **how)
             finally:
                 await judge.close()
 

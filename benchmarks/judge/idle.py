@@ -48,6 +48,7 @@ import torch
 ROWS = 2  # tune: [1, 2, 4, 8, 16, 32, 64]
 PASSES = 4  # tune: [1, 2, 3, 4]
 COPY = True  # tune: [True, False]
+SHIFT = "none"  # tune: ["none", "rows", "all"]
 
 
 class ModelNew(torch.nn.Module):
@@ -56,7 +57,10 @@ class ModelNew(torch.nn.Module):
         for _ in range(PASSES):
             for row in range(0, x.shape[0], ROWS):
                 part = x[row : row + ROWS]
-                y[row : row + ROWS] = torch.softmax(part.clone() if COPY else part, -1)
+                part = part.clone() if COPY else part
+                if SHIFT != "none":
+                    part = part - (part.amax(-1, keepdim=True) if SHIFT == "rows" else part.amax())
+                y[row : row + ROWS] = torch.softmax(part, -1)
         return y
 """
 TRIED: tuple[tuple[str, Value], ...] = (

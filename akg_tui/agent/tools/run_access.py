@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
 from msgspec import Struct, field
 
@@ -20,7 +20,7 @@ from akg_tui.agent.tools.call_record import TRACE, Node
 from akg_tui.core import commands as cmd
 from akg_tui.core.kernel.code_form import code_form
 from akg_tui.core.kernel.kernel_files import KernelFiles
-from akg_tui.core.measurement import Measurement, RaceOutcome
+from akg_tui.core.measurement import Measurement, ProbeTerms, RaceOutcome
 from akg_tui.core.plan.revision import measured_already
 from akg_tui.core.sanitize import one_line
 from akg_tui.core.state import RunState
@@ -67,24 +67,11 @@ class RunAccess(Protocol):
         self,
         kernel: KernelFiles,
         incumbent: KernelFiles | None = None,
-        *,
-        timed: bool,
-        samples: int = 0,
-        warmups: int = 0,
-        verified: bool = True,
-        reference: str = "",
-        device: int = 0,
-        limit_s: float = 0.0,
-        ahead: Sequence[KernelFiles] = (),
+        **terms: Unpack[ProbeTerms],
     ) -> Measurement:
-        """Let the judge measure a kernel, for information only.
+        """Let the judge measure a kernel against `incumbent`, or against the reference.
 
-        The kernel is timed against `incumbent`, or against the reference. `samples` bounds the
-        timed samples (0: the judge's own choice), `warmups` is the number of untimed calls before
-        them. Not `verified`, no result is looked at. Another `reference` or `device` has a judge of
-        its own. After `limit_s` seconds (0: never) it is given up, and the message tells the stages
-        that were reached. The kernels `ahead` are measured next: they have the same inputs, and are
-        built together. Nothing is journaled, and no decision depends on it.
+        Nothing is journaled, and no decision depends on it.
         """
         ...
 
