@@ -18,6 +18,7 @@ from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind
 from akg_tui.evaluate.child.faults import Fault
 from akg_tui.evaluate.child.kernel_server import (
+    POISON,
     IdleServer,
     ResultForm,
     Server,
@@ -29,6 +30,8 @@ from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.protocol.child_protocol import Plan
 from akg_tui.evaluate.targets.cpu import Cpu
 from akg_tui.evaluate.timing_samples import Results
+from tests.evaluate.kernels import REFERENCE, kernel
+from tests.judging import Evaluated, quick_task
 
 DTYPES = [torch.float32, torch.float16, torch.int64, torch.bool, torch.complex64]
 
@@ -111,20 +114,17 @@ def test_the_judge_looks_itself_how_a_result_lies(ourselves: Worker, worst: str)
         assert torch.equal(results.read(ourselves, block)[0], turned)
 
 
-def test_memory_is_full_of_rubbish_after_it_was_poisoned() -> None:
-    # In a process of its own: there is no way back.
-    program = (
-        "import torch\n"
-        "from akg_tui.evaluate.child.kernel_server import POISON, poison\n"
-        "poison()\n"
-        "for count in (1 << 12, 1 << 22):\n"
-        "    assert (torch.empty(count, dtype=torch.uint8) == POISON).all(), count\n"
-        "    assert not torch.zeros(count).any(), count\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], check=False, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
+RUBBISH = f"""
+for count in (1 << 12, 1 << 22):
+    assert (torch.empty(count, dtype=torch.uint8) == {POISON}).all(), count
+    assert not torch.zeros(count).any(), count
+raise ValueError("it is full of rubbish")
+"""
+
+
+def test_memory_is_full_of_rubbish_where_a_kernel_is_built(evaluated: Evaluated) -> None:
+    found = evaluated(quick_task(), REFERENCE, kernel("return x", before=RUBBISH), timed=False)
+    assert found.message.endswith("ValueError: it is full of rubbish"), found
 
 
 HEAP = """

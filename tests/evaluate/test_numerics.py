@@ -34,11 +34,7 @@ REWRITES = {
     "matmul in half": ("sums of blocks",),
     "sum in bfloat16": ("in single precision",),
 }
-SUMS = [
-    *((op, 4000, "float32") for op in ("sum", "layer norm")),
-    ("softmax", 300, "bfloat16"),
-    ("cosine", 4000, "float16"),
-]
+SUMS = [("layer norm", 4000, "float32"), ("cosine", 4000, "float16")]
 
 
 def test_the_table_has_a_hundred_rewrites_that_parse() -> None:
@@ -105,7 +101,6 @@ IN_BFLOAT16 = "(torch.softmax(q.bfloat16() @ k.bfloat16().mT / 32**0.5, -1) @ v.
 LAYERS = "torch.randn(128, 256), torch.randn(64, 256) / 16, torch.randn(64)"
 WRONG = {
     "a product in bfloat16": ("a, b", "a @ b", "(a.bfloat16() @ b.bfloat16()).float()", MATRICES),
-    "a product in float16": ("a, b", "a @ b", "a.half().float() @ b.half().float()", MATRICES),
     "a product in TF32": ("a, b", "a @ b", "tf32(a) @ tf32(b)", MATRICES),
     "positive numbers in TF32": (
         "a, b", "a @ b", "tf32(a) @ tf32(b)", MATRICES.replace("randn", "rand"),

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
 from akg_tui.core.task import Correctness
-from akg_tui.evaluate import correctness, hidden_shapes
+from akg_tui.evaluate import correctness, hidden_shapes, verification_inputs
 from akg_tui.evaluate.child import kernel_weights, unusual_values
 from akg_tui.evaluate.child.kernel_weights import perturb_parameters
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind
@@ -377,11 +377,11 @@ FUSSY = module(
 
 
 def found_correct(evaluated: Evaluated, reference: str, **rules: object) -> Measurement:
-    task = quick_task(Correctness(trials=1, **rules), budget_s=0.2)  # type: ignore[arg-type]
+    task = quick_task(Correctness(trials=1, **rules))  # type: ignore[arg-type]
     kernel = reference.replace("class Model(", "class ModelNew(").replace(
         "assert", "assert True or"
     )
-    found = evaluated(task, reference, kernel)
+    found = evaluated(task, reference, kernel, timed=False)
     assert found.outcome is Outcome.CORRECT, found
     return found
 
@@ -544,8 +544,9 @@ WORKS = "stop = time.thread_time() + 0.1\n        while time.thread_time() < sto
     ("wait", "works"), [("time.sleep(0.02)", False), (WORKS, True)], ids=["waits", "works"]
 )
 def test_what_a_reference_has_no_time_for_hangs_on_its_work_alone_and_is_told(
-    evaluated: Evaluated, wait: str, works: bool
+    evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch, wait: str, works: bool
 ) -> None:
+    monkeypatch.setattr(verification_inputs, "LATE_CPU_S", 0.5)
     reference = SLOW_REFERENCE.replace("WAIT", wait)
     kernel = SLOW_REFERENCE.replace("Model(", "ModelNew(").replace("WAIT", "pass")
     task = quick_task(Correctness(trials=1))

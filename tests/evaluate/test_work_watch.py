@@ -223,13 +223,22 @@ import torch.utils.cpp_extension as extension
 from akg_tui.dsl import compile_cpp, pointer
 
 SOURCE = '''
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/softmax.h>
+#include <torch/csrc/inductor/aoti_torch/c/shim.h>
+#include <cstring>
 #include <thread>
-using namespace at;
 extern "C" void rows(float* x, float* y, long rows, long columns) {
   auto work = [=] {
-    from_blob(y, {rows, columns}).copy_(softmax(from_blob(x, {rows, columns}), -1));
+    int64_t sizes[] = {rows, columns}, strides[] = {columns, 1};
+    AtenTensorHandle given, made;
+    void* result;
+    aoti_torch_create_tensor_from_blob(x, 2, sizes, strides, 0, aoti_torch_dtype_float32(),
+                                       aoti_torch_device_type_cpu(), 0, &given);
+    StableIValue stack[] = {reinterpret_cast<StableIValue>(given), StableIValue(-1), 0};
+    aoti_torch_call_dispatcher("aten::softmax", "int", stack);
+    made = reinterpret_cast<AtenTensorHandle>(stack[0]);
+    aoti_torch_get_data_ptr(made, &result);
+    std::memcpy(y, result, rows * columns * sizeof(float));
+    aoti_torch_delete_tensor_object(made);
   };
   std::thread(work).join();
 }
