@@ -7,8 +7,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import grimp
-import networkx
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "akg_tui"
@@ -19,6 +17,9 @@ LARGEST_FOLDER = 20
 
 def test_no_two_modules_import_one_another() -> None:
     """Imports inside functions and for type checkers count too."""
+    import grimp
+    import networkx
+
     found = grimp.build_graph("akg_tui")
     graph = networkx.DiGraph(
         (importer, imported)

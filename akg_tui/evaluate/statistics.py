@@ -21,8 +21,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from scipy.special import ndtri, stdtrit
-
 from akg_tui.core.measurement import LEAST_CLUSTERS, STEADY_CLUSTERS, Interval
 
 TRIM = 0.1
@@ -131,6 +129,14 @@ CONFIRMING = Schedule(
 )  # fmt: skip
 
 
+def _quantile(dof: int, alpha: float) -> float:
+    """Return the quantile of Student's t above which `alpha` lies."""
+    # Loading it takes a third of a second, which a kernel that is only verified need not wait for.
+    from scipy.special import stdtrit
+
+    return float(stdtrit(dof, 1 - alpha))
+
+
 @dataclass(frozen=True)
 class TrimmedMean:
     """A trimmed mean of `count` values with its standard error and degrees of freedom."""
@@ -147,9 +153,10 @@ class TrimmedMean:
         distribution with their deviation, but at least `KNOWN_DEVIATION`.
         """
         if self.count > 3:
-            return float(stdtrit(self.dof, 1 - alpha)) * self.error
+            return _quantile(self.dof, alpha) * self.error
         deviation = max(self.deviation, KNOWN_DEVIATION)
-        return float(ndtri(1 - alpha)) * deviation / math.sqrt(self.count)
+        quantile = statistics.NormalDist().inv_cdf(1 - alpha)
+        return quantile * deviation / math.sqrt(self.count)
 
     @property
     def deviation(self) -> float:
@@ -272,8 +279,7 @@ def standing(
     last = schedule.last
     to_come = max(last.clusters - found.count, 0)
     hoped = (found.count * found.mean + to_come * upper) / (found.count + to_come)
-    reach = float(stdtrit(last.clusters - 1, 1 - last.alpha))
-    reach *= found.deviation / math.sqrt(last.clusters)
+    reach = _quantile(last.clusters - 1, last.alpha) * found.deviation / math.sqrt(last.clusters)
     return Standing.FUTILE if hoped - reach < goal else Standing.OPEN
 
 

@@ -15,12 +15,13 @@ from akg_tui.core.task import Dsl, Guard, Target, Task
 from akg_tui.dsl import compilers
 from akg_tui.dsl.adapters import DSLS
 from akg_tui.dsl.adapters.triton import INTERPRETED
-from akg_tui.evaluate import Judge, static_guard
+from akg_tui.evaluate import static_guard
 from akg_tui.evaluate.targets import TARGETS, adapters
 from tests.evaluate import cuda_kernels
 from tests.evaluate import triton_kernels as kernels
 from tests.evaluate.ascend_records import COMPILER_REFUSES
-from tests.evaluate.kernels import kernel
+from tests.evaluate.kernels import REFERENCE, kernel
+from tests.judging import Evaluated, quick_task
 
 
 def task(name: Dsl, *, working: bool = False) -> Task:
@@ -152,10 +153,9 @@ def test_the_start_path_imports_neither_torch_nor_triton() -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.asyncio(loop_scope="session")
-async def test_another_tasks_process_never_holds_triton(judge: Judge) -> None:
+def test_another_tasks_process_never_holds_triton(evaluated: Evaluated) -> None:
     lines = "assert 'triton' not in sys.modules, 'loaded'", "return torch.softmax(x, -1)"
-    found = await judge.probe(kernel(*lines), timed=False)
+    found = evaluated(quick_task(), REFERENCE, kernel(*lines), timed=False)
     assert found.outcome == "correct", found
 
 

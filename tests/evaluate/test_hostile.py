@@ -130,7 +130,7 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
         # Whatever waits for the next kernel would hide what this one left.
         async with Judge(task, WEIGHTED, folder / "run/scratch", prefetch=False) as judge:
             # The judge opens a file of its own when it times its first call, and keeps it open.
-            assert (await judge.evaluate(PLAIN)).outcome is Outcome.CORRECT
+            assert (await judge.probe(PLAIN, samples=1)).outcome is Outcome.CORRECT
             first = await judge.evaluate(kernel("raise ValueError"))
             known = outside | numbers | {"judge": judge.pid}
             yield World(judge, folder, known, frozenset(first.sandbox))

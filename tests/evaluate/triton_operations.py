@@ -1,8 +1,8 @@
 """Single operations in Triton with their results by PyTorch, and a program that compares them.
 
-`python -m tests.evaluate.triton_operations` runs all, and the kernels of
-`benchmarks/published_triton`, in the corrected interpreter, and prints what differs as JSON. It is
-a process of its own, because CUDA means the host in it from then on.
+`python -m tests.evaluate.triton_operations` runs all, and kernels of `benchmarks/published_triton`,
+in the corrected interpreter, and prints what differs as JSON. It is a process of its own, because
+CUDA means the host in it from then on.
 """
 
 from __future__ import annotations
@@ -317,6 +317,17 @@ def k(x_ptr, y_ptr, z_ptr, o_ptr, s, flag, N: tl.constexpr):
 """
 
 
+PUBLISHED = (
+    *("batch_product", "causal_conv", "chunk_sums", "cross_entropy", "cumulative", "delta_rule"),
+    *("dequantize", "descriptors", "dropout", "expert_products", "external", "fp8_product"),
+    *("gated_linear", "geglu", "group_norm", "grouped_products", "layer_norm", "log_softmax"),
+    *("lookup_weights", "matmul", "quantize", "retention", "rms_norm", "rms_norm_gradient"),
+    *("scan", "softmax", "sparsemax", "swiglu_gradient", "topk", "var_mean"),
+)
+"""The published kernels that use, together, every function of Triton that any of them uses: the
+benchmark `published_kernels` judges all."""
+
+
 def names() -> list[str]:
     """Return the names of all that is compared."""
     return [
@@ -326,7 +337,7 @@ def names() -> list[str]:
         "CUDA",
         "tuners",
         "threads",
-        *PATHS,
+        *PUBLISHED,
     ]
 
 
@@ -433,7 +444,7 @@ def main() -> None:
     found["threads"] = "" if results == [[value] for value in range(1, 9)] else str(results)
     module("wrapper", WRAPPER)
     found["CUDA"] = "" if torch.zeros(1).is_cpu else "it does not mean the host"
-    for name in PATHS:
+    for name in PUBLISHED:
         found[name] = published(name)
     print(json.dumps(found))
 

@@ -72,7 +72,7 @@ def test_a_file_of_any_size_is_sized_and_fitted_without_allocating(
     assert found.results > 0
     assert found.call_s is None
     assert sizes.is_faked
-    sizes.limit = max(found.weights * 1.5, found.held / 20, 8 * MIB)
+    sizes.limit = max(found.weights * 1.5, found.held / 5, 8 * MIB)
     fitted = sizes.fitting_memory({})
     assert fitted is not None
     assert sizes.needs(fitted).held <= sizes.limit
@@ -338,6 +338,8 @@ def test_sizes_grow_from_small_ones_as_far_as_the_limit_allows_the_inner_ones_fi
     assert grown({"width": 6}, look, limit, roles) is None
 
 
+LONGEST_S = dict.fromkeys(size_search.LONGEST_S, 1.0)
+
 ONE_BY_ONE = module_of(
     "x",
     "return torch.stack([row / row.abs().max().item() for row in x])",
@@ -349,7 +351,7 @@ ONE_BY_ONE = module_of(
 def test_a_call_that_takes_too_long_is_fitted_from_small_sizes(
     probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(size_search.LONGEST_S, "measure", 1.0)
+    monkeypatch.setattr(size_search, "LONGEST_S", LONGEST_S)
     path = tmp_path / "one_by_one.py"
     path.write_text(ONE_BY_ONE)
     task = NewTask(folder=tmp_path / "task", origin=path, fit=True, own_seed=False)
@@ -361,7 +363,7 @@ def test_a_call_that_takes_too_long_is_fitted_from_small_sizes(
 def test_cases_that_take_too_long_leave_a_task_of_the_sizes_as_stated(
     probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(size_search.LONGEST_S, "measure", 1.0)
+    monkeypatch.setattr(size_search, "LONGEST_S", LONGEST_S)
     deck = tmp_path / "deck"
     deck.mkdir()
     (deck / "problem.yaml").write_text("name: one_by_one\n")

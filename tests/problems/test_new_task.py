@@ -80,8 +80,8 @@ def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
     assert not (tmp_path / "task").exists()
     stated = str(refused.value).rpartition(" ")[2]
     sizes = {name: int(n) for name, n in (each.split("=") for each in stated.split(","))}
-    _, told = made(probe, tmp_path / "task", SOFTMAX, sizes=sizes | {"batch_size": 16})
-    assert "batch_size 4096 -> 16" in told[1]
+    _, told = made(probe, tmp_path / "task", SOFTMAX, sizes=sizes | {"batch_size": 2})
+    assert "batch_size 4096 -> 2" in told[1]
 
 
 def test_numbers_that_are_never_negative_are_drawn_anew_where_an_input_would_pass(
