@@ -16,13 +16,17 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 ROOT = Path(__file__).parent
 
 pytest_plugins = ("tests.judging",)
 
-settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None, max_examples=50)
 settings.load_profile("fixed")
+# No constants of the modules that happen to be loaded: reading them all takes each process seconds,
+# and a test that runs alone would draw other examples.
+providers._get_local_constants = lambda: providers._local_constants
 
 # Read once, when Triton is first imported, which torch may do in any test. No judge sees it:
 # the environment of its processes is made anew.

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from rich.color import Color as RichColor
 from rich.errors import StyleSyntaxError
@@ -175,7 +176,7 @@ def load(path: Path, colours: int | None = None) -> Theme:
     the terminal's own, so that every theme looks alike.
     """
     if path.parent == resources.themes():
-        content = tomllib.loads(path.read_text("utf-8"))
+        content = _shipped(path.read_text("utf-8"))
     else:
         from akg_tui.store.errors import BadFile
         from akg_tui.tui.theme_file import checked
@@ -216,10 +217,15 @@ def _sent_as(number: int) -> str:
     return "#" + "".join(f"{_LEVELS[level]:02x}" for level in (red, *divmod(rest, 6)))
 
 
-@lru_cache(maxsize=1)
+@lru_cache
+def _shipped(text: str) -> Mapping[str, Any]:
+    """Return a shipped theme as it is written: all are read again when one is chosen."""
+    return tomllib.loads(text)
+
+
 def _base_roles() -> Mapping[str, str]:
     path = resources.themes() / f"{DEFAULT}.toml"
-    roles: Mapping[str, str] = tomllib.loads(path.read_text("utf-8"))["roles"]
+    roles: Mapping[str, str] = _shipped(path.read_text("utf-8"))["roles"]
     return roles
 
 

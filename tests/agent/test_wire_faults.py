@@ -181,7 +181,7 @@ async def test_half_a_character_reaches_who_looks_on_as_text_that_can_be_sent(
     assert any("a � b".encode() in each for each in seen)
 
 
-@pytest.mark.parametrize(("newline", "step"), [("\n", 3), ("\r\n", 4)], ids=["LF", "CRLF"])
+@pytest.mark.parametrize(("newline", "step"), [("\n", 5), ("\r\n", 7)], ids=["LF", "CRLF"])
 async def test_every_split_of_a_reply_in_two_gives_that_reply(newline: str, step: int) -> None:
     sent = [begin(), *block_events(0, call("finish", {"reason": "ü"})), *events([])[-2:]]
     data = stream(sent, newline=newline)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from akg_tui.agent import visit
 from akg_tui.cli import main
-from akg_tui.engine import detached, run_service
+from akg_tui.engine import detached, run_report, run_service
 from tests.engine.fake_judge import FakeJudge
 
 COMMAND = (sys.executable, "-m", "tests.cli.fake_judged")
+NO_REPORT = "AKG_TESTS_NO_REPORT"
+"""In the environment: a run ends without a report, which takes a drawing and two seconds."""
 
 
 async def _nothing_known(*known: object) -> None:
@@ -21,4 +24,6 @@ if __name__ == "__main__":
     run_service._judge = lambda run, on_progress: FakeJudge(on_progress)
     run_service.check_target = lambda task, path: None
     visit._described = _nothing_known
+    if NO_REPORT in os.environ:
+        run_report.reporter = lambda channel: None
     sys.exit(main())

@@ -22,8 +22,9 @@ from akg_tui.core.stopping.automation import AutomationPolicy
 from akg_tui.core.stopping.goals import Goal
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine import run_service
+from akg_tui.store.task_folder import write_texts
 from tests.engine.fake_judge import FakeJudge
-from tests.engine.runs import KERNEL, REFERENCE, copy_sample, create, make_task
+from tests.engine.runs import KERNEL, REFERENCE, create, make_task
 from tests.fresh_interpreter import printed
 
 
@@ -281,27 +282,58 @@ def test_eval_says_on_a_terminal_what_it_does_and_takes_the_words_away_again() -
     _Stages(None).tell(Progress("reference"))
 
 
+SMALL_REFERENCE = """\
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+
+
+def get_inputs():
+    return [torch.randn(32, 256)]
+
+
+def get_init_inputs():
+    return []
+"""
+SMALL_KERNEL = """\
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) * 2
+"""
+
+
+def small_task(folder: Path, kernel: str) -> Path:
+    """A task in torch that is built in no time and judged in little."""
+    timing = "[correctness]\ntrials = 1\n\n[timing]\nbudget_s = 0.3\n"
+    toml = f'op = "doubled_relu"\nbaselines = []\n\n[target]\ndsl = "torch"\n\n{timing}'
+    return write_texts(folder, {"reference.py": SMALL_REFERENCE, "kernel.py": kernel}, toml).path
+
+
 def test_eval_answers_with_exit_codes(tmp_path: Path) -> None:
-    folder = copy_sample(tmp_path / "task", "hybrid_attention_mask")
-    kernel = (folder / "kernel.py").read_text()
-    toml = folder / "task.toml"
-    toml.write_text(toml.read_text().replace("budget_s = 1.0", "budget_s = 0.3"))
+    folder = small_task(tmp_path / "task", SMALL_KERNEL)
     good = akg("eval", folder, "--json")
     assert good.returncode == 0, good.stderr
     measured = json.loads(good.stdout)
     assert measured["outcome"] == "correct"
     assert measured["ratio"]["low"] <= measured["ratio"]["ratio"] <= measured["ratio"]["high"]
     # A kernel in two files, of which the second has what makes it wrong.
-    files = '["kernel.py", "exponential.py"]'
-    toml.write_text(toml.read_text().replace('editable = "kernel.py"', f"editable = {files}"))
-    (folder / "exponential.py").write_text('EXP = "libm"\n')
+    toml = folder / "task.toml"
+    files = '[files]\neditable = ["kernel.py", "factor.py"]\n\n[target]'
+    toml.write_text(toml.read_text().replace("[target]", files))
+    (folder / "factor.py").write_text("FACTOR = 2.0\n")
     wrong = tmp_path / "wrong"
     wrong.mkdir()
     (wrong / "kernel.py").write_text(
-        re.sub(r"^EXP = .*$", "from exponential import EXP", kernel, flags=re.M)
+        "from factor import FACTOR\n" + SMALL_KERNEL.replace("* 2", "* FACTOR")
     )
-    (wrong / "exponential.py").write_text('EXP = "poly3"\n')
-    bad = akg("eval", folder, "--verify", "--kernel", wrong)
+    (wrong / "factor.py").write_text("FACTOR = 2.5\n")
+    bad = here("eval", folder, "--verify", "--kernel", wrong)
     assert bad.returncode == 1, bad.stderr
     assert bad.stdout.startswith("failed: ")
     assert "verified only" not in bad.stdout
@@ -388,6 +420,7 @@ def test_the_command_line_goes_before_its_policy_file_and_that_before_the_task(
 def fake_judge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run_service, "_judge", lambda run, on_step: FakeJudge(on_step))
     monkeypatch.setattr(run_service, "check_target", lambda task, path: None)
+    monkeypatch.setattr("akg_tui.engine.run_report.reporter", lambda channel: None)
 
 
 @pytest.mark.usefixtures("fake_judge")

@@ -37,7 +37,8 @@ from benchmarks.lab.family import Family
 from benchmarks.lab.player import Direction, Player
 from benchmarks.lab.replies import call
 from benchmarks.lab.server import Lab
-from tests.cli.fake_judged import COMMAND
+from tests.cli.fake_judged import COMMAND, NO_REPORT
+from tests.cli.test_cli import here
 from tests.cli.test_served_model import KEY
 from tests.engine.runs import create, engine, make_task
 from tests.tui.terminal import PtyTerminal
@@ -54,13 +55,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(ENVIRONMENT, name, str(tmp_path / name))
     monkeypatch.setattr(detached, "COMMAND", COMMAND)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-
-
-def akg(*words: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *map(str, words)], cwd=cwd, env=ENVIRONMENT,
-        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
-    )  # fmt: skip
+    monkeypatch.setenv(NO_REPORT, "1")
 
 
 def until(true: Callable[[], object]) -> None:
@@ -107,9 +102,10 @@ def told(capsys: pytest.CaptureFixture[str], *words: object) -> Any:
 
 
 def test_a_detached_run_outlives_its_whole_process_tree_and_ends_with_its_report(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a workbench: `d` detaches; then everything that the terminal started is killed."""
+    monkeypatch.delenv(NO_REPORT)
     make_task(tmp_path / "task")
     words = ["tune", "task", "--agent", "sweep", "--mode", "step"]
     terminal = PtyTerminal([*COMMAND, *words], tmp_path, **ENVIRONMENT)
@@ -247,7 +243,7 @@ def test_the_registry_names_runs_of_anywhere_and_of_which_machine(
 
 
 def test_events_are_read_on_from_a_cursor_and_none_is_lost_while_viewers_come_and_go(
-    run: Path, tmp_path: Path
+    run: Path,
 ) -> None:
     follow = subprocess.Popen(
         [*COMMAND, "ctl", "events", str(run), "--follow", "--json"],
@@ -257,7 +253,7 @@ def test_events_are_read_on_from_a_cursor_and_none_is_lost_while_viewers_come_an
         link = Attached.to(run)
         assert link.send(cmd.SetGate(Gate.PLAN, on=number % 2 == 0)) is None
         link.close()
-    done = akg("ctl", "events", run, "--cursor", "5", "--json", cwd=tmp_path)
+    done = here("ctl", "events", run, "--cursor", "5", "--json")
     assert json.loads(done.stdout.splitlines()[0])["seq"] == 6
     to_auto(run)
     out, _ = follow.communicate(timeout=PATIENCE_S)
@@ -290,12 +286,12 @@ def test_following_goes_on_while_the_run_changes_its_process(
     assert main(["ctl", "events", str(made.path), "--follow"]) == 4
 
 
-def test_a_dead_engine_is_told_in_one_line(run: Path, tmp_path: Path) -> None:
+def test_a_dead_engine_is_told_in_one_line(run: Path) -> None:
     pid = holder(run)
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     until(lambda: holder(run) is None)
-    done = akg("ctl", "events", run, "--follow", cwd=tmp_path)
+    done = here("ctl", "events", run, "--follow")
     assert done.returncode == 4
     assert f"nobody is at work on it; let it go on with: akg-tui ctl resume {run}" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -323,8 +319,8 @@ def test_a_run_that_waits_is_told_with_its_idle_time_and_a_clock_set_back_harms_
     assert idle_told(RunSummary(path="r", last_at=0.0, phase="EDIT"), 1e6) == "", "it is at rest"
 
 
-def test_an_engine_that_cannot_start_is_told_by_its_last_line(run: Path, tmp_path: Path) -> None:
-    done = akg("resume", run, "--detach", cwd=tmp_path)
+def test_an_engine_that_cannot_start_is_told_by_its_last_line(run: Path) -> None:
+    done = here("resume", run, "--detach")
     assert done.returncode == 2
     assert "is at work on this run" in done.stderr
     with pytest.raises(detached.NotStarted, match="is at work on this run"):
@@ -360,7 +356,7 @@ def test_a_log_that_cannot_be_written_does_not_end_the_run(tmp_path: Path) -> No
     made.close()
     with Path("/dev/full").open("w") as full:
         command = [*COMMAND, "resume", str(made.path), "--detach", "--foreground"]
-        subprocess.run(command, env=ENVIRONMENT, stdout=full, stderr=full, check=False)
+        subprocess.run(command, env=os.environ, stdout=full, stderr=full, check=False)
     assert read_state(made.path).finished
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
-import os
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +15,6 @@ from akg_tui.core.summary import summarize
 from akg_tui.engine import run_service
 from akg_tui.store.journal import read
 from akg_tui.store.run_list import read_state
-from akg_tui.store.task_folder import write_texts
 from benchmarks.lab.family import Family
 from benchmarks.lab.player import Direction, Player
 from benchmarks.lab.runs import directions
@@ -28,58 +24,6 @@ from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import make_task
 
 KEY = "sk-lab-secret"
-
-
-SMALL_REFERENCE = """\
-import torch
-
-
-class Model(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x) * 2
-
-
-def get_inputs():
-    return [torch.randn(32, 256)]
-
-
-def get_init_inputs():
-    return []
-"""
-SMALL_KERNEL = """\
-import torch
-
-
-class ModelNew(torch.nn.Module):
-    def forward(self, x):
-        return torch.relu(x) * 2
-"""
-
-
-def small_task(folder: Path, kernel: str, workflow: str = "tune") -> Path:
-    """A task in torch that is built in no time and judged in little."""
-    timing = "[correctness]\ntrials = 1\n\n[timing]\nbudget_s = 0.3\n"
-    toml = f'op = "doubled_relu"\nworkflow = "{workflow}"\n\n[target]\ndsl = "torch"\n\n{timing}'
-    return write_texts(folder, {"reference.py": SMALL_REFERENCE, "kernel.py": kernel}, toml).path
-
-
-async def akg(*arguments: str, cwd: Path, key: str | None = KEY) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of one command."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("ANTHROPIC_")}
-    environment["PYTHONPATH"] = str(Path(__file__).parents[2])
-    if key is not None:
-        environment["ANTHROPIC_API_KEY"] = key
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "akg_tui", *arguments,
-        cwd=cwd, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    try:
-        out, errors = await asyncio.wait_for(process.communicate(), 120.0)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    return process.returncode or 0, out.decode(), errors.decode()
 
 
 def one_line(errors: str) -> str:

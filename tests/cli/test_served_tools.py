@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from benchmarks.lab.replies import Reply, refuse, say
 from benchmarks.lab.runs import create, directions, engine, play
 from benchmarks.lab.server import Lab, Request, served
 from tests.cli.test_cli import here
-from tests.cli.test_served_model import KEY, akg, one_line
+from tests.cli.test_served_model import KEY, one_line
 
 FORMATS = "hashline,str_replace,apply_patch,unified diff"
 
@@ -74,12 +75,19 @@ def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(tmp_path:
     assert lab.refused == lab.memory.faults == []
 
 
-async def test_the_doctor_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
+def checks_in(printed: str) -> dict[str, Any]:
+    """What the doctor prints, by the names of its checks."""
+    told = map(json.loads, printed.splitlines())
+    return {check["name"]: check for check in told if check["type"] == "check"}
+
+
+@pytest.mark.usefixtures("key")
+async def test_the_doctor_tells_what_an_endpoint_can_do() -> None:
     async with Lab(lambda request: say("unused")) as lab:
         arguments = ("doctor", "--base-url", lab.url, "--model", "lab", "--json")
-        code, out, errors = await akg(*arguments, cwd=tmp_path)
-        checks = {c["name"]: c for c in map(json.loads, out.splitlines()) if c["type"] == "check"}
-        assert code == 0, errors
+        done = await asyncio.to_thread(here, *arguments)
+        assert done.returncode == 0, done.stderr
+        checks = checks_in(done.stdout)
         assert checks["endpoint"]["found"] == f"lab at {lab.url} answers"
         assert checks["tools"]["health"] == checks["usage"]["health"] == "ok"
         lab.on_probe = lambda request: say("I call no tools")
@@ -94,13 +102,14 @@ async def test_the_doctor_tells_what_an_endpoint_can_do(tmp_path: Path) -> None:
     assert "sk-wrong" not in refused.found
 
 
-async def test_the_doctor_speaks_chat_completions(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("key")
+async def test_the_doctor_speaks_chat_completions() -> None:
     async with ChatLab(ChatPlayer(directions()), key="") as lab:
         arguments = ("doctor", "--api", "chat", "--base-url", lab.url, "--model", "lab", "--json")
-        code, out, errors = await akg(*arguments, cwd=tmp_path)
+        done = await asyncio.to_thread(here, *arguments)
         found = await asyncio.to_thread(check_endpoint, Endpoint("lab", lab.url))
-    assert code == 0, errors
-    checks = {c["name"]: c for c in map(json.loads, out.splitlines()) if c["type"] == "check"}
+    assert done.returncode == 0, done.stderr
+    checks = checks_in(done.stdout)
     assert checks["endpoint"]["found"] == f"lab at {lab.url}/v1 answers"
     assert checks["tools"]["health"] == checks["cache counters"]["health"] == "ok"
     assert "thinking" not in checks

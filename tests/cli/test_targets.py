@@ -24,7 +24,7 @@ from akg_tui.evidence.compile_report import Compiled, CompileReport, Launch
 from akg_tui.headless.watched_run import narrate
 from akg_tui.resources import sample
 from akg_tui.store.task_folder import load_task
-from tests.cli.test_cli import akg, here, refused
+from tests.cli.test_cli import here, refused
 from tests.evaluate.triton_kernels import NEVER_LAUNCHED
 
 TRITON = "softmax_triton"
@@ -39,7 +39,7 @@ def test_eval_verifies_a_kernel_in_triton_and_makes_no_claim_of_speed(tmp_path: 
     folder = shutil.copytree(sample(TRITON), tmp_path / "task")
     with (folder / "task.toml").open("a") as toml:
         toml.write('\n[correctness]\ntrials = 1\nfixed_shape = true\nvalues = "drawn"\n')
-    done = akg("eval", folder, "--json", "--compile-report", "sm_90")
+    done = here("eval", folder, "--json", "--compile-report", "sm_90")
     assert done.returncode == 0, done
     found = json.loads(done.stdout)
     assert found["outcome"] == "correct"
@@ -64,7 +64,7 @@ def test_a_kernel_that_only_a_gpu_can_run_is_compiled_and_not_called_wrong(tmp_p
     rows.insert(at, "    tl.store(y_ptr, (tl.extra.cuda.globaltimer() % 1).to(tl.float32))\n")
     kernel = tmp_path / "kernel.py"
     kernel.write_text("".join(rows))
-    done = akg("eval", sample(TRITON), "--kernel", kernel, "--compile-report", "sm_90")
+    done = here("eval", sample(TRITON), "--kernel", kernel, "--compile-report", "sm_90")
     assert done.returncode == 2, done
     first, *rest = done.stdout.splitlines()
     told = "could not run here: Triton's interpreter has no inline_asm"

@@ -128,7 +128,7 @@ async def test_a_task_of_any_name_is_tuned(tmp_path: Path, name: str) -> None:
         assert len(engine(again).tag_key) <= 64
 
 
-@pytest.mark.parametrize(("after", "step"), [(False, 5), (True, 2)])
+@pytest.mark.parametrize(("after", "step"), [(False, 7), (True, 4)])
 async def test_a_run_killed_at_any_event_and_resumed_decides_what_an_unkilled_one_does(
     tmp_path: Path, after: bool, step: int
 ) -> None:

@@ -78,6 +78,16 @@ def test_a_bad_vocabulary_is_told_with_its_line(tmp_path: Path, text: str, told:
         tokenizer_from(tmp_path / "none.tiktoken")
 
 
+FROM_A_WHEEL = """
+import sys
+from akg_tui.cli import main
+code = main(sys.argv[1:])
+from benchmarks.edit_models.command import sample_documents
+print(len(sample_documents()))
+sys.exit(code)
+"""
+
+
 def test_the_command_works_from_the_files_of_a_wheel(tmp_path: Path) -> None:
     root, site = Path(__file__).parents[2], tmp_path / "site"
     build = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
@@ -85,7 +95,10 @@ def test_the_command_works_from_the_files_of_a_wheel(tmp_path: Path) -> None:
     for source, target in folders.items():
         shutil.copytree(root / source, site / target)
     (tmp_path / "benchmarks.py").write_text("raise SystemExit('the wrong benchmarks')")
-    command = [sys.executable, "-m", "akg_tui", "bench", "edits", "--trials", "2", "--stale", "20"]
+    samples = site / "akg_tui" / "_data" / "sample_kernels"
+    words = ["bench", "edits", "--corpus", str(samples), "--tasks", "3"]
+    command = [sys.executable, "-c", FROM_A_WHEEL, *words]
     environment = {**os.environ, "PYTHONPATH": str(site)}
     done = subprocess.check_output(command, cwd=tmp_path, env=environment, text=True)
-    assert "silently wrong, %" in done
+    assert done.startswith("3 tasks in sample_kernels")
+    assert int(done.splitlines()[-1]) >= len(list(samples.glob("*/kernel.py")))

@@ -110,7 +110,7 @@ def test_any_truncation_reopens_to_a_prefix_and_goes_on(
         assert read(path) == [*records[:kept], added]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(journals, st.data())
 def test_no_flipped_byte_is_taken_for_the_truth(
     told: list[ev.AnyEvent], data: st.DataObject

@@ -15,7 +15,7 @@ from akg_tui.view.controls.preferences import Preferences
 from benchmarks.gallery import pictures as gallery
 from benchmarks.gallery import recorded_run
 
-from .stage import shown
+from .stage import pressed, shown
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
@@ -51,7 +51,7 @@ class Listed:
             raise AssertionError(f"never saw {text!r} in:\n{self.text()}") from None
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        await pressed(self.app, self.pilot, *keys)
         self.app.pull_now()
         await self.pilot.pause()
 

@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import groupby
 
+from textual.app import App
+from textual.events import Key
+from textual.keys import _character_to_key
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from akg_tui.tui.app import WorkbenchApp
 from akg_tui.tui.panes.log import LogPane
@@ -16,6 +21,24 @@ from akg_tui.tui.screens.deck import Deck
 from benchmarks.gallery import pictures as gallery
 
 from .script import FakeHandle
+
+
+def burst(app: App[int], *keys: str) -> None:
+    """Send keys as a terminal does that has all of them in its buffer."""
+    for key in keys:
+        name = _character_to_key(key) if len(key) == 1 else key
+        app.post_message(Key(name, key if len(key) == 1 else None))
+
+
+async def pressed(app: App[int], pilot: Pilot[int], *keys: str) -> None:
+    """Press keys one after the other; the letters of a text that a line takes come at once."""
+    for text, some in groupby(keys, lambda key: len(key) == 1):
+        for key in some:
+            if text and isinstance(app.focused, Input):
+                burst(app, key)
+            else:
+                await pilot.press(key)
+        await pilot.pause()
 
 
 def shown(app: WorkbenchApp) -> str:
@@ -55,7 +78,7 @@ class Stage:
         await gallery.pulled(self.app, self.pilot)
 
     async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
+        await pressed(self.app, self.pilot, *keys)
         await self.pull()
 
     async def command(self, line: str) -> None:

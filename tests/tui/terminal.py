@@ -129,19 +129,21 @@ class PtyTerminal:
         return self.screen()
 
     def _read(self, seconds: float) -> bool:
-        """Take what there is; False when the program is gone."""
-        if not select.select([self._master], [], [], seconds)[0]:
-            return True
-        try:
-            data = os.read(self._master, 65536)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return False
-        self.written += data
-        self._stream.feed(data)
-        self._shown = None
-        return bool(data)
+        """Take all that there is; False when the program is gone."""
+        while select.select([self._master], [], [], seconds)[0]:
+            try:
+                data = os.read(self._master, 65536)
+            except BlockingIOError:
+                break
+            except OSError:
+                return False
+            self.written += data
+            self._stream.feed(data)
+            self._shown = None
+            if not data:
+                return False
+            seconds = 0
+        return True
 
     def attributes(self) -> int:
         """The local modes of the terminal."""

@@ -90,7 +90,7 @@ async def test_random_keystrokes_typed_while_a_card_appears_never_answer_it() ->
     handle = FakeHandle(mode=Mode.REVIEW, agent="claude").to_phase(Phase.EVAL)
     refused = 0
     async with on_stage(handle, (80, 24)) as stage:
-        for number in range(400):
+        for number in range(200):
             if number == 40:
                 handle.work()
                 assert handle.state.gate

@@ -229,7 +229,7 @@ async def test_a_terminal_shows_in_the_end_what_the_app_would_paint(
     async with on_stage(long_kernel()) as stage:
         sight = Sight(stage)
         stage.deck.refresh()
-        for _ in range(5):
+        for _ in range(3):
             for _ in range(8):
                 waiting = dice.choice((0, 0, internals.MOST_WRITES + 1))
                 if dice.random() < 0.3:

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 from textual.app import App
-from textual.events import Key, Paste
-from textual.keys import _character_to_key
+from textual.events import Paste
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
@@ -28,19 +27,12 @@ from akg_tui.tui.screens.runs import Runs
 from . import errands
 from .listing import listed
 from .moments import at_work
-from .stage import Stage, on_stage
+from .stage import Stage, burst, on_stage
 from .test_asking import asking
 from .test_review import in_review, two_hunks
 
 WORDS = "zu mq3wRTx-=Jo"
 """Most of these letters call a command on the deck, and many one on the list of runs."""
-
-
-def burst(app: App[int], *keys: str) -> None:
-    """Send keys as a terminal does that has all of them in its buffer."""
-    for key in keys:
-        name = _character_to_key(key) if len(key) == 1 else key
-        app.post_message(Key(name, key if len(key) == 1 else None))
 
 
 def typed(app: App[int]) -> str:
