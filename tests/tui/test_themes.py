@@ -277,7 +277,7 @@ def colours_of(stage: Stage) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("theme", ["ember", "paper", "ansi16"])
+@pytest.mark.parametrize("theme", ["paper", "ansi16"])
 async def test_with_no_color_not_one_colour_is_sent(
     theme: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
