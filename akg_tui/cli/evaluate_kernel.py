@@ -52,6 +52,9 @@ def add_eval(add: Callable[..., Any]) -> None:
 SAMPLED_S = 4.0
 """At most so long `eval` takes samples: a person waits, and the figure says how sure it is."""
 
+UNTRIED_TOLD = 3
+"""The kinds of inputs not tried for one reason that are named."""
+
 _DOING = {
     "start": "starting the judge",
     "reference": "examining the reference",
@@ -187,7 +190,7 @@ async def _measured(
                 kernel, None, precise=PRECISE, within_s=SAMPLED_S, whole=True
             )
         else:
-            found = await judge.probe(kernel, timed=False)
+            found = await judge.probe(kernel, timed=False, whole=True)
         if found.failure is FailureKind.UNSUPPORTED:
             return replace(found, outcome=Outcome.ERROR)
         if not arguments.verify or found.outcome is not Outcome.CORRECT:
@@ -372,9 +375,9 @@ def _print_metrics_and_errors(measured: Measurement) -> None:
         elif each not in good:
             untried.setdefault(each.note, []).append(each.label)
     for note, labels in untried.items():
-        listed = one_line(", ".join(labels))
-        if len(labels) > 1:
-            listed = f"{len(labels)} kinds of input ({listed})"
+        listed = "; ".join(map(one_line, labels[:UNTRIED_TOLD]))
+        if len(labels) > UNTRIED_TOLD:
+            listed += f"; {len(labels) - UNTRIED_TOLD} more kinds of input (eval --json)"
         print(f"{listed}: {one_line(note)}")
     if measured.tolerance is not None and measured.tolerance_from:
         print(f"tolerance {measured.tolerance:.2g}: {one_line(measured.tolerance_from)}")

@@ -178,6 +178,9 @@ def _from_problem(arguments: argparse.Namespace) -> Any:
 
     own, seed = arguments.reference, arguments.seed
     if (arguments.origin is None) == (own is None):
+        if own is None and arguments.folder.is_file():
+            file = one_line(str(arguments.folder))
+            raise UsageError(f"{file} is a file, DIR is the folder to make: new --from {file} DIR")
         raise UsageError("new needs --from PROBLEM or --reference FILE, one of them")
     wanted = NewTask(
         folder=arguments.folder,

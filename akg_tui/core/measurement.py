@@ -250,10 +250,11 @@ class ProbeTerms(TypedDict, total=False):
     """How a kernel is probed: verified and, unless not `timed`, timed until the ratio is decided.
 
     Not `verified`, no result is looked at: the outcome says only that the kernel runs, and the
-    message is `NOT_VERIFIED`. Sampling ends after about `samples` timed samples of each side (0:
-    when the ratio is decided), though never before `LEAST_CLUSTERS` pairs of processes, or two that
-    leave no doubt; `warmups` untimed calls come first. With another `reference` or `device` a judge
-    of its own answers, by the task's limits and the usual rules.
+    message is `NOT_VERIFIED`. If `whole`, all inputs are tried, and they are drawn for longer.
+    Sampling ends after about `samples` timed samples of each side (0: when the ratio is decided),
+    though never before `LEAST_CLUSTERS` pairs of processes, or two that leave no doubt; `warmups`
+    untimed calls come first. With another `reference` or `device` a judge of its own answers, by
+    the task's limits and the usual rules.
 
     After `limit_s` seconds of work (0: never) the probe is given up, and the message tells the
     stages that were reached; a kernel that was verified by then is correct. Probes of the kernels
@@ -262,6 +263,7 @@ class ProbeTerms(TypedDict, total=False):
 
     timed: bool
     verified: bool
+    whole: bool
     samples: int
     warmups: int
     reference: str

@@ -20,7 +20,7 @@ from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.timing_samples import IdleProcess, Side
 from akg_tui.evaluate.verification_inputs import (
     UNUSUAL_CPU_S,
-    UNUSUAL_IDLE_CPU_S,
+    UNUSUAL_WHOLE_CPU_S,
     VerificationInputs,
 )
 
@@ -66,7 +66,7 @@ class Prefetched:
                     self._timed = self._draw_timed(loaded, self._need)
                 if self._verification_inputs is None:
                     self._verification_inputs = verification_inputs.draw(
-                        self._reference, loaded, self._rng, UNUSUAL_IDLE_CPU_S
+                        self._reference, loaded, self._rng, UNUSUAL_WHOLE_CPU_S
                     )
         if self._need is not None and not self._reference.idle_plan().device:
             self._idle_side()
@@ -104,10 +104,13 @@ class Prefetched:
             self._idle = side
         return self._idle
 
-    def verification_inputs(self, *, again: bool = False, kept: bool = False) -> VerificationInputs:
+    def verification_inputs(
+        self, *, again: bool = False, kept: bool = False, cpu_s: float = UNUSUAL_CPU_S
+    ) -> VerificationInputs:
         """Return fresh verification inputs, or `again` those that were kept.
 
-        The caller closes them, unless they are `kept` for the next call.
+        Where none are ready, unusual ones are drawn for `cpu_s`. The caller closes them, unless
+        they are `kept` for the next call.
         """
         self.free_used()
         drawn = self._kept if again else None
@@ -115,7 +118,7 @@ class Prefetched:
             drawn, self._verification_inputs = self._verification_inputs, None
         if drawn is None:
             with self._reference.loaded() as loaded:
-                drawn = verification_inputs.draw(self._reference, loaded, self._rng, UNUSUAL_CPU_S)
+                drawn = verification_inputs.draw(self._reference, loaded, self._rng, cpu_s)
         self._used.append(drawn)
         self._kept = drawn if kept else None
         return drawn

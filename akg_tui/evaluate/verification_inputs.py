@@ -34,12 +34,13 @@ from akg_tui.evaluate.reference import Draw, Loaded, NudgedDraw, Reference
 from akg_tui.evaluate.sandbox.process_watch import CpuDeadline
 
 UNUSUAL_CPU_S = 0.5
-"""While an evaluation waits, unusual inputs are drawn until each thread of the reference has used
-this many seconds of CPU time. Their order is random, so that several evaluations with a slow
+"""While a brief evaluation waits, unusual inputs are drawn until each thread of the reference has
+used this many seconds of CPU time. Their order is random, so that several evaluations with a slow
 reference try all of them."""
 
-UNUSUAL_IDLE_CPU_S = 5.0
-"""The CPU time for unusual inputs while the judge is idle, in seconds per thread."""
+UNUSUAL_WHOLE_CPU_S = 5.0
+"""The CPU time for unusual inputs while the judge is idle, or for an evaluation that is to try all,
+in seconds per thread."""
 
 LATE_CPU_S = 4.0
 """The CPU time for those that always come, so that a kernel which knows the declared shape is found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Unpack
 
 from akg_tui.core.kernel.kernel_files import Kernel, files_of
 from akg_tui.core.measurement import (
@@ -11,6 +12,7 @@ from akg_tui.core.measurement import (
     Interval,
     Measurement,
     Outcome,
+    ProbeTerms,
     Progress,
     RaceOutcome,
     Racer,
@@ -90,22 +92,12 @@ class FakeJudge:
         )
 
     async def probe(
-        self,
-        kernel: Kernel,
-        incumbent: Kernel | None = None,
-        *,
-        timed: bool = True,
-        samples: int = 0,
-        warmups: int = 0,
-        verified: bool = True,
-        reference: str = "",
-        device: int = 0,
-        limit_s: float = 0.0,
-        ahead: Sequence[Kernel] = (),
+        self, kernel: Kernel, incumbent: Kernel | None = None, **terms: Unpack[ProbeTerms]
     ) -> Measurement:
-        self.ahead.append(len(ahead))
-        self.probes.append((timed, samples, warmups))
-        self.asked.append((verified, reference, device))
+        timed, verified = terms.get("timed", True), terms.get("verified", True)
+        self.ahead.append(len(terms.get("ahead", ())))
+        self.probes.append((timed, terms.get("samples", 0), terms.get("warmups", 0)))
+        self.asked.append((verified, terms.get("reference", ""), terms.get("device", 0)))
         found = await self.evaluate(kernel, incumbent)
         if not verified and found.failure is FailureKind.WRONG:
             fast = Interval(6.0, 5.9, 6.1, 0.99)

@@ -675,6 +675,14 @@ def test_bad_options_end_in_one_line_before_anything_runs(
     assert not (tmp_path / "t").exists()
 
 
+def test_a_problem_in_the_place_of_the_folder_is_told_where_it_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p.py").write_text(PLAIN)
+    assert main(["new", str(tmp_path / "p.py")]) == 2
+    assert f"new --from {tmp_path}/p.py DIR" in capsys.readouterr().err
+
+
 def test_a_folder_with_files_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(BadTask) as refused:

@@ -42,10 +42,11 @@ class Evaluate(Struct, frozen=True, tag=True, kw_only=True):
     (`timed`), end it after about `samples` samples of each side (0: when the ratio is decided), and
     ask for `warmups` untimed calls before it, and for times without a look at the results (not
     `verified`). A slow kernel that is timed is tried on some inputs first, and on the others before
-    it is kept; on all at once if `whole`. `prior` are the log ratios of earlier measurements of the
-    same kernel against the same incumbent (`Measurement.log_ratios`), which count in this one.
-    With `yields` it is cancelled where it would wait for the lease. The kernels `ahead` are
-    evaluated next: they have the same inputs, and are built together with this one.
+    it is kept; if `whole`, on all at once, which are drawn for longer. `prior` are the log ratios
+    of earlier measurements of the same kernel against the same incumbent
+    (`Measurement.log_ratios`), which count in this one. With `yields` it is cancelled where it
+    would wait for the lease. The kernels `ahead` are evaluated next: they have the same inputs, and
+    are built together with this one.
     """
 
     number: int
