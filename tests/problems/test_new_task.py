@@ -230,11 +230,11 @@ def test_a_case_that_is_no_task_is_left_out_and_the_others_stay(
 def test_stated_sizes_stay_when_the_others_are_fitted(
     probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: GIB // 2)
-    task, _ = made(probe, tmp_path / "task", SOFTMAX, sizes={"batch_size": 2048}, fit=True)
+    monkeypatch.setattr("akg_tui.engine.size_search.free_memory", lambda: GIB // 16)
+    task, _ = made(probe, tmp_path / "task", SOFTMAX, sizes={"batch_size": 256}, fit=True)
     sizes = task.task.reference.constants
-    assert sizes["batch_size"] == 2048
-    assert 0 < 3 * 4 * 2048 * sizes["dim"] <= GIB // 16
+    assert sizes["batch_size"] == 256
+    assert 0 < 3 * 4 * 256 * sizes["dim"] <= GIB // 128
 
 
 def test_where_no_number_helps_the_fault_of_a_call_is_told(
@@ -243,9 +243,8 @@ def test_where_no_number_helps_the_fault_of_a_call_is_told(
     monkeypatch.setattr(SizeSearch, "fit_limit", 1 << 20)
     path = tmp_path / "p.py"
     forward = "if x.sum() < 1e9:\n            raise RuntimeError('no such device')\n        return"
-    path.write_text(
-        SOFTMAX.read_text().replace("return", forward, 1).replace("batch_size, dim", "1024, 512")
-    )
+    text = SOFTMAX.read_text().replace("4096", "4").replace("393216", "8")
+    path.write_text(text.replace("return", forward, 1).replace("batch_size, dim", "1024, 512"))
     with pytest.raises(BadTask, match="no such device"):
         made(probe, tmp_path / "task", path, fit=True)
 
@@ -286,7 +285,7 @@ def test_an_own_check_is_taken_unless_it_is_unsound_and_a_wide_tolerance_is_told
     text = (SETS / "gpu_mode/vector_scale_py/reference.py").read_text()
     (origin / "reference.py").write_text(text.replace("rtol=1e-5", "rtol=2e-2"))
     shutil.copy(SETS / "gpu_mode/vector_scale_py/task.yml", origin)
-    task, told = made(probe, tmp_path / "wide", origin)
+    task, told = made(probe, tmp_path / "wide", origin, sizes={"SIZE": 96})
     assert task.task.correctness.tolerance == pytest.approx(2e-2, rel=1e-2)
     assert "tolerance 0.0201: the problem's own, not the judge's bound" in told
 
@@ -539,7 +538,8 @@ def test_an_input_can_be_declared_free(tmp_path: Path, capsys: pytest.CaptureFix
 def test_memory_for_a_result_is_an_input_that_a_kernel_may_ignore(
     probe: SizeProbe, tmp_path: Path
 ) -> None:
-    task, _ = made(probe, tmp_path / "task", SETS / "gpu_mode" / "vector_scale_py")
+    problem = SETS / "gpu_mode" / "vector_scale_py"
+    task, _ = made(probe, tmp_path / "task", problem, sizes={"SIZE": 96})
     assert task.task.correctness.free_inputs == (1,)
 
 
@@ -566,7 +566,7 @@ def test_inputs_that_change_no_result_are_declared_free_and_those_that_change_it
     mean.write_text(
         UNDECIDED.replace("x):", "x, scale):")
         .replace("relu(x)", "mean((x > 0.5) + 19.0) * scale")
-        .replace("torch.rand(1024, 1024)", "torch.rand(1 << 20), torch.rand(1) + 1")
+        .replace("torch.rand(1024, 1024)", "torch.rand(1 << 18), torch.rand(1) + 1")
     )
     with pytest.raises(BadTask, match=r"'x' decides nothing: .* stays within the tolerance"):
         made(probe, tmp_path / "mean", mean)
