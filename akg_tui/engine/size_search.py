@@ -9,6 +9,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Collection, Mapping
+from operator import attrgetter
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -200,16 +201,17 @@ class SizeSearch:
         except ReferenceRefused as error:
             if error.fault.kind is FaultKind.SLOW:
                 return self._grown(values)
-
-        def held(needs: Needs) -> float:
-            return needs.held
+        held = attrgetter("held")
 
         def sought() -> dict[str, int | float] | None:
             found = self._shrunk(values, held, self.fit_limit)
             return found or self._shrunk(values, held, self.limit)
 
         found = sought()
-        if not self._inputs_alone or (found is not None and not self.needs(found).failed):
+        called = found is not None and not self.needs(found).failed
+        if self._slow and not called:
+            return self._grown(values)
+        if not self._inputs_alone or called:
             return found
         # Sizes that forward() refuses may have been passed on the way.
         self.is_faked = True  # large inputs are estimated again, not drawn
@@ -253,9 +255,7 @@ class SizeSearch:
         if self.is_faked:
             # Not by a call of many seconds; where the count errs, the real calls correct it.
             current = self._shrunk(current, _work, 10 * FIT_CALL_S) or current
-        # Where they are not faked, the needs are those of a real call.
-        call = self.measured if self.is_faked else self.needs
-        needs = call(current)
+        current, needs = self._first_call(values, current)
         for _ in range(ATTEMPTS):
             if needs.call_s is None or needs.call_s <= FIT_CALL_S:
                 break
@@ -267,8 +267,35 @@ class SizeSearch:
             found = found or self._shrunk(current, _work, work * 0.9)
             if found is None:
                 break
-            current, needs = found, call(found)
+            current, needs = found, self._called(found)
         return current, needs
+
+    def _called(self, values: Values) -> Needs:
+        """Return the needs of a real call, as all are where they are not faked."""
+        return self.measured(values) if self.is_faked else self.needs(values)
+
+    def _first_call(
+        self, values: Values, current: dict[str, int | float]
+    ) -> tuple[dict[str, int | float], Needs]:
+        """Return sizes with a call that is not too long to be measured: `current`, or smaller ones.
+
+        After a quarter of the work they are grown: the count of the work is wrong.
+        """
+        for step in (LARGEST_STEP, 0):
+            try:
+                return current, self._called(current)
+            except ReferenceRefused as error:
+                if error.fault.kind is not FaultKind.SLOW:
+                    raise
+                found = None
+                if step and self.is_faked:
+                    found = self._shrunk(current, _work, _work(self.needs(current)) * step)
+                with contextlib.suppress(ReferenceRefused):  # of sizes that are too small
+                    found = found or self._grown(values)
+                if found is None:
+                    raise
+                current = found
+        return current, self._called(current)
 
     def smaller(self, values: Values) -> dict[str, int | float] | None:
         """Return sizes with at most a quarter of the work, or None if there are none.
@@ -334,6 +361,10 @@ class SizeSearch:
     def _grown(self, values: Values) -> dict[str, int | float] | None:
         """Return sizes that fit in bytes and time, grown from small ones by real calls."""
         start = self._start(values)
+        if not start:
+            return None
+        self.is_faked = False
+        self._found.clear()  # also of what was not asked because others were slow
         self.forget_slow()
 
         def cost(needs: Needs) -> float:

@@ -287,10 +287,7 @@ def _of_harness(name: str) -> bool:
 
 
 def _dropped(module: ast.Module, tests: set[str], own_name: str) -> set[int]:
-    """Return the lines of the statements that are only there for the tests.
-
-    Among them is an import from the file itself, which its own name tells.
-    """
+    """Return the lines of the statements for the tests alone: also imports from the file itself."""
 
     def is_of_tests(statement: ast.stmt) -> bool:
         if isinstance(statement, ast.ImportFrom):

@@ -48,6 +48,9 @@ SCALES = ("sm_scale", "scale")
 NEGATIVE = re.compile("negative (?:values|log decay)")
 """Words of a description: state space models explode with others."""
 
+POSITIVE = re.compile(r"(^|_)(r?std|var|variance)\d*$")
+"""Names of what has a square root, as SOL-ExecBench's own harness knows them."""
+
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2")
 FLOATS = ("float64", "float32", "float16", "bfloat16", *FLOAT8)
 SCALES_OF_8_BITS = (0.05, 0.15)
@@ -347,7 +350,8 @@ def _drawn(
         elif name in known:
             parts.append(known[name])
         else:
-            parts.append(_tensor(spec, scaled=name in scales, added=matrices.get(name, "")))
+            added = matrices.get(name, "")
+            parts.append(_tensor(name, spec, scaled=name in scales, added=added))
         if why:
             raise BadTask(path, line(name), f"inputs.{name}", why)
     body = "    return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
@@ -361,7 +365,7 @@ def _drawn(
     return f'    custom = {custom}({{{values}}}, torch.device("cpu"))\n{body}'
 
 
-def _tensor(spec: dict[str, Any], *, scaled: bool, added: str) -> str:
+def _tensor(name: str, spec: dict[str, Any], *, scaled: bool, added: str) -> str:
     """Return the code that draws a tensor.
 
     `scaled`: it is a scale of numbers in 8 bits. `added`: the products with a matrix of weights
@@ -378,6 +382,8 @@ def _tensor(spec: dict[str, Any], *, scaled: bool, added: str) -> str:
         drawn = f"torch.randn({size}, dtype=torch.{dtype})"
         if added:
             return f"{drawn} / ({added}) ** 0.5"
+        if POSITIVE.search(name):
+            return f"{drawn}.abs() + 0.1"
         return f"-{drawn}.abs()" if NEGATIVE.search(str(spec.get("description"))) else drawn
     if dtype in INTEGERS:
         return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"

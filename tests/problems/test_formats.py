@@ -400,6 +400,16 @@ def test_a_definition_s_own_function_gets_scalars_and_draws_only_its_own_inputs(
     assert (x.shape, y.tolist(), scale) == ((16, 4, 64), [3.0] * 16, 2.0)
 
 
+def test_what_has_a_square_root_is_drawn_positive(tmp_path: Path) -> None:
+    inputs = {**DEFINITION["inputs"], "x_var": {"shape": ["num_rows"], "dtype": "float32"}}
+    code = "import torch\n\ndef run(x, x_var):\n    return x * x_var.sqrt().view(-1, 1, 1)\n"
+    namespace = names_in(
+        read_problem(definition(tmp_path, inputs=inputs, reference=code)).reference
+    )
+    x, variance = namespace["get_inputs"]()
+    assert ((x < 0).any(), (variance > 0).all()) == (True, True)
+
+
 def test_matrices_of_weights_are_drawn_as_layers_are_initialised(tmp_path: Path) -> None:
     wide = {"shape": ["heads", "head_width"], "dtype": "float32"}
     inputs = {

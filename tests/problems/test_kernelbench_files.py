@@ -17,6 +17,7 @@ from akg_tui.engine import size_search
 from akg_tui.engine.size_search import SizeSearch
 from akg_tui.engine.task_draft import NewTask
 from akg_tui.engine.task_making import make_task
+from akg_tui.evaluate.reference_fault import Fault, FaultKind
 from akg_tui.problems.formats import read_problem
 from akg_tui.problems.seeds import kernel_from
 from akg_tui.sizing.fitting import FAR, LEAST, RIDGE, Found, Role, Sizes, grown, role, shrunk
@@ -200,6 +201,28 @@ def test_inputs_that_are_too_large_are_not_drawn_for_a_call_that_needs_their_val
     assert fitted is not None
     assert sizes.needs(fitted).held <= sizes.fit_limit
     assert max(size for question, size in asked if question == "measure") * 4 <= sizes.fit_limit
+
+
+@pytest.mark.parametrize("most", [1 << 15, 1 << 9])
+def test_smaller_sizes_are_sought_where_a_call_takes_too_long(
+    probe: SizeProbe, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    ask = probe.ask
+
+    def asked(question: Question, task: Task, *rest: str) -> Needs | None:
+        if question == "measure" and math.prod(task.reference.constants.values()) > most:
+            raise ReferenceRefused(Fault(reason="no answer", kind=FaultKind.SLOW), "reference.py")
+        return ask(question, task, *rest)
+
+    monkeypatch.setattr(probe, "ask", asked)
+    sizes = search(probe, SETS / "kernelbench" / "4_softmax.py")
+    fitted, needs = sizes.fitting_time({"batch_size": 64, "dim": 1024})
+    assert (math.prod(fitted.values()) <= most, needs.call_s is not None) == (True, True)
+    # The same where no call is estimated.
+    sizes = search(probe, SETS / "kernelbench" / "24_normalize_by_largest.py")
+    found = sizes.fitting_memory({"batch_size": 1 << 14, "dim": 1 << 14})
+    assert found is not None
+    assert math.prod(found.values()) <= most
 
 
 def test_sizes_that_belong_together_are_halved_together_where_a_call_needs_values(
