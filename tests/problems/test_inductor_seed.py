@@ -90,7 +90,7 @@ def test_the_generated_kernel_is_correct_tunable_and_runs_without_inductor(
     assert ".EXP()" in kernel
     assert "net_0_weight = self.net[0].weight" in kernel
     assert "scale = self.scale" in kernel
-    # Built in half of the time, and not kept for the user.
+    # Not optimized, which is another's subject, and not kept in the user's cache.
     assert 'OPTIMIZE = "-O3"' in kernel
     (tmp_path / "alone.py").write_text(kernel.replace('OPTIMIZE = "-O3"', 'OPTIMIZE = "-O0"'))
     command = [sys.executable, "-c", ALONE, str(tmp_path / "alone.py")]
