@@ -61,6 +61,7 @@ QUIET_S = 3.0
 GIB = 1 << 30
 
 Values = Mapping[str, int | float]
+Fitted = dict[str, int | float]
 
 
 class SizeSearch:
@@ -191,7 +192,7 @@ class SizeSearch:
         """The bytes of tensors that are sought where `limit` allows more."""
         return min(self.limit, max(FIT_BYTES, FIT_CACHES * max(caches().values(), default=0)))
 
-    def fitting_memory(self, values: Values) -> dict[str, int | float] | None:
+    def fitting_memory(self, values: Values) -> Fitted | None:
         """Return sizes whose tensors fit into the memory; None if no size makes them smaller.
 
         Where a real call takes too long, the sizes also have a short call.
@@ -203,7 +204,7 @@ class SizeSearch:
                 return self._grown(values)
         held = attrgetter("held")
 
-        def sought() -> dict[str, int | float] | None:
+        def sought() -> Fitted | None:
             found = self._shrunk(values, held, self.fit_limit)
             return found or self._shrunk(values, held, self.limit)
 
@@ -215,24 +216,18 @@ class SizeSearch:
             return found
         # Sizes that forward() refuses may have been passed on the way.
         self.is_faked = True  # large inputs are estimated again, not drawn
-        found = self._in_proportion(values)
+        # First the largest, of which one may be twice another, then all: numbers of blocks too.
+        found = self._halved_together(values, LARGE_SHARE) or self._halved_together(values, 0)
         if found is None:
             self.is_faked, self._inputs_alone = False, False
             self._found.clear()
             found = sought()
         return found
 
-    def _in_proportion(self, values: Values) -> dict[str, int | float] | None:
-        """Return sizes that fit, several halved together: one may be twice another.
-
-        First the largest, then all, as the numbers of blocks belong to those of rows.
-        """
-        return self._halved_together(values, LARGE_SHARE) or self._halved_together(values, 0)
-
-    def _halved_together(self, values: Values, share: float) -> dict[str, int | float] | None:
+    def _halved_together(self, values: Values, share: float) -> Fitted | None:
         """Return sizes that fit, those from this share of the largest halved together."""
         sizes = self._start(values)
-        changed: dict[str, int | float] = {}
+        changed: Fitted = {}
         while sizes and (largest := max(sizes.values())) > 1:
             alike = [name for name, size in sizes.items() if size >= max(largest * share, 2)]
             sizes |= {name: sizes[name] // 2 for name in alike}
@@ -245,7 +240,7 @@ class SizeSearch:
                 return self._in_order({**values, **changed})
         return None
 
-    def fitting_time(self, values: Values) -> tuple[dict[str, int | float], Needs]:
+    def fitting_time(self, values: Values) -> tuple[Fitted, Needs]:
         """Return sizes with which a call takes at most `FIT_CALL_S`, or the nearest to it.
 
         The work of a call, counted with fake tensors, tells how far to go; a real call tells
@@ -255,7 +250,7 @@ class SizeSearch:
         if self.is_faked:
             # Not by a call of many seconds; where the count errs, the real calls correct it.
             current = self._shrunk(current, _work, 10 * FIT_CALL_S) or current
-        current, needs = self._first_call(values, current)
+        current, needs = self._called(values, current)
         for _ in range(ATTEMPTS):
             if needs.call_s is None or needs.call_s <= FIT_CALL_S:
                 break
@@ -267,37 +262,31 @@ class SizeSearch:
             found = found or self._shrunk(current, _work, work * 0.9)
             if found is None:
                 break
-            current, needs = found, self._called(found)
+            current, needs = self._called(values, found)
         return current, needs
 
-    def _called(self, values: Values) -> Needs:
-        """Return the needs of a real call, as all are where they are not faked."""
-        return self.measured(values) if self.is_faked else self.needs(values)
-
-    def _first_call(
-        self, values: Values, current: dict[str, int | float]
-    ) -> tuple[dict[str, int | float], Needs]:
-        """Return sizes with a call that is not too long to be measured: `current`, or smaller ones.
+    def _called(self, values: Values, current: Fitted) -> tuple[Fitted, Needs]:
+        """Return sizes with a real call that is short enough: `current`, or else smaller ones.
 
         After a quarter of the work they are grown: the count of the work is wrong.
         """
-        for step in (LARGEST_STEP, 0):
+        for share in (LARGEST_STEP, 0):
             try:
-                return current, self._called(current)
+                return current, (self.measured if self.is_faked else self.needs)(current)
             except ReferenceRefused as error:
                 if error.fault.kind is not FaultKind.SLOW:
                     raise
                 found = None
-                if step and self.is_faked:
-                    found = self._shrunk(current, _work, _work(self.needs(current)) * step)
+                if share and self.is_faked:
+                    found = self._shrunk(current, _work, _work(self.needs(current)) * share)
                 with contextlib.suppress(ReferenceRefused):  # of sizes that are too small
                     found = found or self._grown(values)
                 if found is None:
                     raise
                 current = found
-        return current, self._called(current)
+        return current, self.needs(current)
 
-    def smaller(self, values: Values) -> dict[str, int | float] | None:
+    def smaller(self, values: Values) -> Fitted | None:
         """Return sizes with at most a quarter of the work, or None if there are none.
 
         The time of a real call tells little of a small one: its bytes count instead.
@@ -316,7 +305,7 @@ class SizeSearch:
         limit: float,
         *,
         in_regime: bool = True,
-    ) -> dict[str, int | float] | None:
+    ) -> Fitted | None:
         """Return `values` with smaller sizes, so that the measure of the needs is in its limit."""
         start = self._start(values)
         look = self._looker(values, start, measure, in_regime=in_regime)
@@ -350,15 +339,13 @@ class SizeSearch:
 
         return look
 
-    def _changed(
-        self, values: Values, start: Sizes, found: Sizes | None
-    ) -> dict[str, int | float] | None:
+    def _changed(self, values: Values, start: Sizes, found: Sizes | None) -> Fitted | None:
         """Return `values` with the sizes that were found in the place of `start`."""
         if found is None:
             return None
         return self._in_order({**values, **{n: v for n, v in found.items() if v != start[n]}})
 
-    def _grown(self, values: Values) -> dict[str, int | float] | None:
+    def _grown(self, values: Values) -> Fitted | None:
         """Return sizes that fit in bytes and time, grown from small ones by real calls."""
         start = self._start(values)
         if not start:
@@ -403,7 +390,7 @@ class SizeSearch:
         start |= {name: value for name, value in values.items() if isinstance(value, int)}
         return {name: value for name, value in start.items() if name not in self._fixed}
 
-    def _in_order(self, values: Values) -> dict[str, int | float]:
+    def _in_order(self, values: Values) -> Fitted:
         """Return sizes in the order of the file."""
         return {name: v for name in constants(self._source()) if (v := values.get(name))}
 

@@ -350,8 +350,7 @@ def _drawn(
         elif name in known:
             parts.append(known[name])
         else:
-            added = matrices.get(name, "")
-            parts.append(_tensor(name, spec, scaled=name in scales, added=added))
+            parts.append(_tensor(name, spec, scaled=name in scales, added=matrices.get(name, "")))
         if why:
             raise BadTask(path, line(name), f"inputs.{name}", why)
     body = "    return [\n" + "".join(f"        {part},\n" for part in parts) + "    ]"
