@@ -92,7 +92,7 @@ Describe = Callable[[int, ev.MachineDescribed | None], Awaitable[ev.MachineDescr
 
 
 Recall = Callable[[RunAccess], Awaitable[ev.MemoryRecalled | None]]
-"""Reads what earlier runs found (`akg_tui.agent.recollection.recollect`)."""
+"""Reads what earlier runs found (`akg_tui.engine.run_memory.recollect`)."""
 
 
 @dataclass

@@ -13,7 +13,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from akg_tui.agent.models.sweep import Sweep
-from akg_tui.agent.recollection import recollect
 from akg_tui.core.kernel.kernel_files import Kernel, files_of
 from akg_tui.core.kernel.knobs import find_knobs
 from akg_tui.core.measurement import Measurement
@@ -21,6 +20,7 @@ from akg_tui.core.phases import Mode, Verdict
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Policy, Task
 from akg_tui.engine.engine import Engine
+from akg_tui.engine.run_memory import recollect
 from akg_tui.memory.shelf import Shelf
 from akg_tui.resources import sample
 from akg_tui.store.run_folder import RunFolder

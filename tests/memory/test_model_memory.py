@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from akg_tui.agent.recollection import recollect
 from akg_tui.core import events as ev
 from akg_tui.core.phases import Verdict
+from akg_tui.engine.run_memory import recollect
 from akg_tui.memory.shelf import PAGES, Shelf
 from akg_tui.store.run_folder import RunFolder
 from benchmarks.lab.player import Direction, Player
