@@ -41,9 +41,10 @@ def self_contained(path: Path, text: str) -> str:
             what = f"of akg_tui only `from {DSL} import …` at the top level can be replaced"
             raise BadTask(path, each.lineno, "", what)
     wanted: dict[str, str] = {}
+    known = {name for each in _library().body for name in bound_by(each)}
     for node in found:
         for alias in node.names:
-            if alias.name not in _names():
+            if alias.name not in known:
                 raise BadTask(path, node.lineno, alias.name, f"is not of {DSL}")
             wanted[alias.asname or alias.name] = alias.name
         end = node.end_lineno or node.lineno
@@ -73,10 +74,6 @@ def helpers(wanted: dict[str, str]) -> str:
     renamed = ast.Module([_Renamed(named).visit(each) for each in kept], [])
     bound = "\n".join(f"{name} = {named[theirs]}" for name, theirs in wanted.items())
     return f"{HEAD}\n{ast.unparse(ast.fix_missing_locations(renamed))}\n\n\n{bound}\n"
-
-
-def _names() -> set[str]:
-    return {name for each in _library().body for name in bound_by(each)}
 
 
 def _library() -> ast.Module:

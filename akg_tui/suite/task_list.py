@@ -205,8 +205,8 @@ def _row(file: UserFile, number: int) -> Source:
     place_of = (path.parent / row.path).absolute()
     name = row.name or _source(place_of.parent, place_of).name
     fault = ""
-    is_there = is_file(place_of) or is_folder(place_of)
-    if not is_there or (is_folder(place_of) and not _is_one(place_of)):
+    is_task = is_file(place_of / TASK_FILE) or is_problem(place_of)
+    if not (is_file(place_of) or (is_folder(place_of) and is_task)):
         why = f"{row.path!r} is no task folder and no problem"
         fault = str(file.bad((*at, "path"), why))
     return Source(
@@ -217,7 +217,3 @@ def _row(file: UserFile, number: int) -> Source:
         needs=row.needs,
         fault=fault,
     )
-
-
-def _is_one(folder: Path) -> bool:
-    return is_file(folder / TASK_FILE) or is_problem(folder)

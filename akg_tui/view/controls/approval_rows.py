@@ -83,7 +83,8 @@ def card_rows(view: Card, width: int, height: int) -> Sequence[Line]:
     if height < 3:
         return [_one_row(ask, view, width)]
     for shorter in _ever_shorter(ask):
-        told, keys = _told_rows(shorter, view.marked, width), _keys_of(shorter, view, width)
+        told = _told_rows(shorter, view.marked, width)
+        keys = _key_rows(view.armed, offers(view, shorter), chord_way(shorter), width)
         if len(told) + len(keys) <= height:
             break
     else:  # the choice that an answer would send stays in sight
@@ -113,10 +114,6 @@ def _told_rows(ask: Request, marked: int, width: int) -> list[Line]:
     rows += _always(ask, width)
     rows += _choices(ask, marked, width)
     return [*rows, line((ask.cost, "muted"))] if ask.cost else rows
-
-
-def _keys_of(ask: Request, view: Card, width: int) -> list[Line]:
-    return _key_rows(view.armed, offers(view, ask), chord_way(ask), width)
 
 
 def _title(ask: Request, width: int) -> list[Line]:
