@@ -44,7 +44,7 @@ OTHER_SHAPE = (
     "[correctness] in task.toml"
 )
 
-BRIEF_S = 2.0
+BRIEF_S = 5.0
 """The seconds that calls of a `brief` verification take. A call on each ordinary input comes in any
 case."""
 

@@ -205,8 +205,8 @@ def _row(file: UserFile, number: int) -> Source:
     place_of = (path.parent / row.path).absolute()
     name = row.name or _source(place_of.parent, place_of).name
     fault = ""
-    is_task = is_file(place_of / TASK_FILE) or is_problem(place_of)
-    if not (is_file(place_of) or (is_folder(place_of) and is_task)):
+    is_task = is_folder(place_of) and (is_file(place_of / TASK_FILE) or is_problem(place_of))
+    if not is_task and not is_file(place_of):
         why = f"{row.path!r} is no task folder and no problem"
         fault = str(file.bad((*at, "path"), why))
     return Source(
