@@ -105,18 +105,19 @@ class Prefetched:
         return self._idle
 
     def verification_inputs(
-        self, *, again: bool = False, kept: bool = False, cpu_s: float = UNUSUAL_CPU_S
+        self, *, again: bool = False, kept: bool = False, whole: bool = False
     ) -> VerificationInputs:
         """Return fresh verification inputs, or `again` those that were kept.
 
-        Where none are ready, unusual ones are drawn for `cpu_s`. The caller closes them, unless
-        they are `kept` for the next call.
+        Where none are ready, unusual ones are drawn for longer if `whole`. The caller closes them,
+        unless they are `kept` for the next call.
         """
         self.free_used()
         drawn = self._kept if again else None
         if drawn is None:
             drawn, self._verification_inputs = self._verification_inputs, None
         if drawn is None:
+            cpu_s = UNUSUAL_WHOLE_CPU_S if whole else UNUSUAL_CPU_S
             with self._reference.loaded() as loaded:
                 drawn = verification_inputs.draw(self._reference, loaded, self._rng, cpu_s)
         self._used.append(drawn)
