@@ -43,7 +43,6 @@ from akg_tui.evaluate.targets.cpu import judge_threads, processors
 from akg_tui.evaluate.timing import SPARES, TimedCase, TimingResult, TimingStage
 from akg_tui.evaluate.timing_samples import Decoys
 from akg_tui.evaluate.verification import CallAllowance, Errors, Verification
-from akg_tui.evaluate.verification_inputs import UNUSUAL_CPU_S, UNUSUAL_WHOLE_CPU_S
 
 NOT_OF_A_CANDIDATE = {FailureKind.REFERENCE, FailureKind.JUDGE}
 """Kinds of failure that a candidate's process can't have, although it may claim them."""
@@ -300,8 +299,9 @@ class Evaluation:
                 return TimedCase(case, (), call_s)
             self._stage("verify")
             more = bool(self.request.ahead)
-            cpu_s = UNUSUAL_WHOLE_CPU_S if self.request.whole else UNUSUAL_CPU_S
-            drawn = case.prefetched.verification_inputs(again=self.follows, kept=more, cpu_s=cpu_s)
+            drawn = case.prefetched.verification_inputs(
+                again=self.follows, kept=more, whole=self.request.whole
+            )
             if not more:
                 kept.callback(drawn.close)
             call_s = verification.verify(drawn)

@@ -28,7 +28,7 @@ from akg_tui.dsl import torch_headers
 from akg_tui.dsl.adapters import DSLS
 from akg_tui.evaluate.child import child_main, seal
 from akg_tui.evaluate.protocol import child_protocol
-from akg_tui.evaluate.sandbox import confinement, linux_syscalls, namespaces, process_watch, seccomp
+from akg_tui.evaluate.sandbox import confinement, namespaces, process_watch, seccomp
 from akg_tui.evaluate.sandbox.confinement import Confinement
 from akg_tui.evaluate.sandbox.namespaces import PidNamespaceForker
 from akg_tui.evaluate.targets import TARGETS, Target
@@ -252,7 +252,6 @@ def fork_zygote(
         confinement.adopt_orphans()
         confinement.hide_memory()
         control.send(b"ready")
-        linux_syscalls.use_huge_pages()
         Zygote(control, forker, TARGETS[target], [str(headers)]).serve()
     except BaseException as error:  # noqa: BLE001 (nothing above this frame would report it)
         traceback.print_exception(error)

@@ -10,7 +10,6 @@ import errno
 import os
 import struct
 from enum import IntEnum, IntFlag
-from pathlib import Path
 
 
 class Prctl(IntEnum):
@@ -66,8 +65,6 @@ class At(IntEnum):
     RECURSIVE = 0x8000
 
 
-MADV_COLLAPSE = 25  # asm-generic/mman-common.h
-
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -108,19 +105,6 @@ def change_mounts(path: str, *, recursive: bool, read_only: bool) -> int:
     except OSError as error:
         return error.errno or errno.EPERM
     return 0
-
-
-def use_huge_pages() -> None:
-    """Move the private memory of this process to huge pages, where the kernel can (Linux 6.1).
-
-    A fork copies an entry of the page table for each page, and the end of the child drops it. With
-    torch loaded that takes 20 ms of CPU time with small pages, and 4 ms with huge ones.
-    """
-    for line in Path("/proc/self/maps").read_text().splitlines():
-        place, access, _, _, _, *name = line.split(maxsplit=5)
-        first, end = (int(address, 16) for address in place.split("-"))
-        if "w" in access and name in ([], ["[heap]"]):
-            _libc.madvise(ctypes.c_void_p(first), ctypes.c_size_t(end - first), MADV_COLLAPSE)
 
 
 def drop_capabilities() -> int:
