@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 def quick_task(correctness: Correctness | None = None, **timing: float) -> Task:
     """Return a task that is judged in as little time as can be."""
-    limits = {"budget_s": 0.5, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
+    limits = {"budget_s": 2.0, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
     # What these tests are about happens after the static guard.
     guard = Guard(level="warn")
     rules = correctness or Correctness(trials=2)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.multiprocessing.reductions import StorageWeakRef
 
@@ -57,6 +57,7 @@ def same(one: object, other: object) -> bool:
 
 
 @given(st.lists(NESTED, max_size=3), st.dictionaries(st.sampled_from("pqr"), NESTED))
+@example([{" ": torch.zeros(1), 0: torch.zeros(1)}], {})
 def test_arguments_come_back_as_they_were(
     positional: list[object], named: Mapping[str, object]
 ) -> None:

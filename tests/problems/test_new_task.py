@@ -567,7 +567,7 @@ def test_inputs_that_change_no_result_are_declared_free_and_those_that_change_it
     mean.write_text(
         UNDECIDED.replace("x):", "x, scale):")
         .replace("relu(x)", "mean((x > 0.5) + 19.0) * scale")
-        .replace("torch.rand(1024, 1024)", "torch.rand(1 << 18), torch.rand(1) + 1")
+        .replace("torch.rand(1024, 1024)", "torch.rand(1 << 20), torch.rand(1) + 1")
     )
     with pytest.raises(BadTask, match=r"'x' decides nothing: .* stays within the tolerance"):
         made(probe, tmp_path / "mean", mean)

@@ -273,9 +273,11 @@ def _name(group: Group, at: int, name: str) -> str:
     if group.kind == "arguments":
         return str(group.keys[at]) or f"argument {at}"
     key = group.keys[at] if at < len(group.keys) else at
-    if isinstance(key, str):
-        return f"{name}.{key}" if key.isidentifier() else f"{name}[{at}]"
-    return f"{name}[{key}]" if key >= 0 else f"{name}[{at}]"
+    if isinstance(key, str) and key.isidentifier():
+        return f"{name}.{key}"
+    # Beside other keys a number could be the place of one of them.
+    counted = all(isinstance(each, int) and each >= 0 for each in group.keys)
+    return f"{name}[{key if counted else at}]"
 
 
 def _record(group: Group, items: Sequence[object], classes: Classes) -> object:
