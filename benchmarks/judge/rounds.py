@@ -1,10 +1,11 @@
 """Seconds that a round costs the harness, and the order that a race of settings finds.
 
-Three sessions of a model (`sessions`), as the harness judges them: baseline, rounds against the
-best kernel so far, and a sweep of 12 settings. Then a race of 12 settings of a softmax of about a
-millisecond, one of which is the fastest by construction. With `--races` settings of a kernel in C++
-are raced again and again, and the best group of each race is compared with long races of those that
-may be the fastest. The figures depend on the load of the machine, which is told beside them.
+Three sessions of a model (`sessions`), as the harness judges them: baseline, a sweep of 12 settings
+against the seed, and rounds against the best kernel so far. Then a race of 12 settings of a softmax
+of about a millisecond, one of which is the fastest by construction. With `--races` settings of a
+kernel in C++ are raced again and again, and the best group of each race is compared with long races
+of those that may be the fastest. The figures depend on the load of the machine, which is told
+beside them.
 """
 
 from __future__ import annotations
@@ -62,6 +63,9 @@ async def hold(session: Session) -> dict[str, object]:
             start = time.monotonic()
             await judge.evaluate(session.seed, precise=PRECISE, within_s=BASELINE_S)
             baseline_s = time.monotonic() - start
+            start = time.monotonic()
+            await sweep(judge, session.seed, session.sweep)
+            sweep_s = time.monotonic() - start
             best, rounds, kept = session.seed, [], 0
             for at, (kernel, correct) in enumerate(session.rounds):
                 start = time.monotonic()
@@ -71,9 +75,6 @@ async def hold(session: Session) -> dict[str, object]:
                     raise SystemExit(f"{session.name}, kernel {at + 1}: {found.message}")
                 if decide_verdict(found, MIN_GAIN).verdict is Verdict.KEEP:
                     best, kept = kernel, kept + 1
-            start = time.monotonic()
-            await sweep(judge, session.sweep)
-            sweep_s = time.monotonic() - start
     return {
         "session": session.name,
         "baseline_s": round(baseline_s, 1),
@@ -91,11 +92,10 @@ async def verify(judge: Judge, kernels: Sequence[str]) -> None:
         await judge.probe(kernel, timed=False, ahead=kernels[at + 1 :])
 
 
-async def sweep(judge: Judge, kernels: Sequence[str]) -> None:
-    """Verify settings and race them, as `sweep_kernel` does."""
+async def sweep(judge: Judge, incumbent: str, kernels: Sequence[str]) -> None:
+    """Verify settings and race them with the incumbent, as `sweep_kernel` does."""
     await verify(judge, kernels)
-    if kernels:
-        await judge.race(kernels, within_s=20.0)
+    await judge.race([incumbent, *kernels], within_s=20.0)
 
 
 async def agree(races: int, within_s: float) -> dict[str, object]:

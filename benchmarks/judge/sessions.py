@@ -13,7 +13,10 @@ from typing import NamedTuple
 
 
 class Session(NamedTuple):
-    """The kernels of a session: `rounds` in their order, each with whether it is correct."""
+    """The kernels of a session: `rounds` in their order, each with whether it is correct.
+
+    The settings of `sweep` are compared with the seed.
+    """
 
     name: str
     reference: str
@@ -253,7 +256,13 @@ SESSIONS = (
         [linear(FAST, rows, columns) for rows, columns in
          itertools.product((2, 4, 6), (8, 16, 32, 64))],
     ),
-    Session("causal_attention", ATTENTION, ELEMENT_BY_ELEMENT, ATTENTION_ROUNDS, ()),
+    Session(
+        "causal_attention",
+        ATTENTION,
+        ELEMENT_BY_ELEMENT,
+        ATTENTION_ROUNDS,
+        [f"{BY_HEADS}\n# setting {number}\n" for number in range(12)],
+    ),
     Session(
         "int8_layer_norm",
         INT8,
