@@ -76,7 +76,7 @@ def test_the_edit_formats_are_measured_with_a_served_model_and_resumed(tmp_path:
 
 
 def checks_in(printed: str) -> dict[str, Any]:
-    """What the doctor prints, by the names of its checks."""
+    """The lines that the doctor prints, by the names of its checks."""
     told = map(json.loads, printed.splitlines())
     return {check["name"]: check for check in told if check["type"] == "check"}
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from akg_tui.core.measurement import Outcome
-from akg_tui.evaluate import Judge
+from akg_tui.evaluate import Judge, prefetch
 from akg_tui.evaluate.prefetch import Need, Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.worker import Interrupts
@@ -138,6 +138,19 @@ def test_kernels_that_follow_have_the_inputs_that_were_kept_and_others_have_fres
         assert last is kept
     with closing(prefetched.verification_inputs(again=True)) as fresh:
         assert content(fresh.ordinary.draw) != content(kept.ordinary.draw)
+
+
+def test_inputs_are_drawn_for_longer_where_all_are_wanted(
+    prefetched: Prefetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefetch, "UNUSUAL_CPU_S", 1e-6)
+    monkeypatch.setattr(prefetch, "UNUSUAL_WHOLE_CPU_S", 60.0)
+    with (
+        closing(prefetched.verification_inputs()) as brief,
+        closing(prefetched.verification_inputs(whole=True)) as whole,
+    ):
+        assert any("no time left" in why for why in brief.skipped.values())
+        assert not any("no time left" in why for why in whole.skipped.values())
 
 
 def test_what_is_there_is_not_drawn_again(
