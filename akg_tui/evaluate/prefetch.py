@@ -1,5 +1,7 @@
 """The judge makes inputs and the idle process ready while it is idle; it hands an input out once.
 
+Only the settings of a sweep are verified on the same inputs: none is kept by that.
+
 Drawing ahead is safe: seeds are secret, the data lies in the judge's memory only, and the
 reference's process that drew it has ended before a candidate's process begins. The idle process
 runs no kernel, so one serves many comparisons.

@@ -1,9 +1,9 @@
 """The inputs for verification of a candidate: ordinary and unusual values, and hidden shapes.
 
-Owns their random choice, made anew for every evaluation, and whether an input is fair to a
-candidate. Draws them from a child of the reference. In the declared shape every part of every input
-decides: inputs come with values at either end of their range, where a decay is slow, and blocks
-along each axis are altered alone.
+Owns their random choice, made anew for every evaluation (once for the settings of a sweep), and
+whether an input is fair to a candidate. Draws them from a child of the reference. In the declared
+shape every part of every input decides: inputs come with values at either end of their range, where
+a decay is slow, and blocks along each axis are altered alone.
 """
 
 from __future__ import annotations

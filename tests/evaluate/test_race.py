@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from akg_tui.evaluate import Judge, statistics
 from tests.evaluate.kernels import kernel
 
-TIMES = (80, 20, 320, 20)
+TIMES = (160, 20, 640, 20)
 """How often the kernels of the race compute a softmax; they are equal but for that."""
 
 
@@ -33,7 +33,7 @@ async def test_kernels_are_ranked_and_those_that_fail_leave(judge: Judge) -> Non
     assert slow.ratio is not None
     assert slow.ratio.ratio == 1
     assert one.ratio is not None
-    assert one.ratio.ratio > 1
+    assert one.ratio.low > 1
     assert (ended.group, raised.group) == (0, 0)
     assert "exit code 3" in ended.failed
     assert "ValueError: lost" in raised.failed
