@@ -51,6 +51,9 @@ NEGATIVE = re.compile("negative (?:values|log decay)")
 POSITIVE = re.compile(r"(^|_)(r?std|var|variance)\d*$")
 """Names of what has a square root, as SOL-ExecBench's own harness knows them."""
 
+PROBABILITIES = re.compile(r"(^|_)prob(s|abilities)?$")
+"""Names of probabilities, whose sum over the last axis is 1."""
+
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2")
 FLOATS = ("float64", "float32", "float16", "bfloat16", *FLOAT8)
 SCALES_OF_8_BITS = (0.05, 0.15)
@@ -383,6 +386,8 @@ def _tensor(name: str, spec: dict[str, Any], *, scaled: bool, added: str) -> str
             return f"{drawn} / ({added}) ** 0.5"
         if POSITIVE.search(name):
             return f"{drawn}.abs() + 0.1"
+        if PROBABILITIES.search(name):
+            return f"torch.softmax({drawn}, -1)"
         return f"-{drawn}.abs()" if NEGATIVE.search(str(spec.get("description"))) else drawn
     if dtype in INTEGERS:
         return f"torch.randint(0, 8, {size}, dtype=torch.{dtype})"

@@ -400,14 +400,16 @@ def test_a_definition_s_own_function_gets_scalars_and_draws_only_its_own_inputs(
     assert (x.shape, y.tolist(), scale) == ((16, 4, 64), [3.0] * 16, 2.0)
 
 
-def test_what_has_a_square_root_is_drawn_positive(tmp_path: Path) -> None:
-    inputs = {**DEFINITION["inputs"], "x_var": {"shape": ["num_rows"], "dtype": "float32"}}
-    code = "import torch\n\ndef run(x, x_var):\n    return x * x_var.sqrt().view(-1, 1, 1)\n"
-    namespace = names_in(
-        read_problem(definition(tmp_path, inputs=inputs, reference=code)).reference
-    )
-    x, variance = namespace["get_inputs"]()
+def test_variances_are_drawn_positive_and_probabilities_with_a_sum_of_one(tmp_path: Path) -> None:
+    vector = {"shape": ["num_rows"], "dtype": "float32"}
+    inputs = {**DEFINITION["inputs"], "x_var": vector, "probs": vector}
+    code = "import torch\n\ndef run(x, x_var, probs):\n"
+    code += "    return x * (probs / x_var.sqrt()).view(-1, 1, 1)\n"
+    folder = definition(tmp_path, inputs=inputs, reference=code)
+    x, variance, probs = names_in(read_problem(folder).reference)["get_inputs"]()
     assert ((x < 0).any(), (variance > 0).all()) == (True, True)
+    assert (probs > 0).all()
+    torch.testing.assert_close(probs.sum(), torch.tensor(1.0))
 
 
 def test_matrices_of_weights_are_drawn_as_layers_are_initialised(tmp_path: Path) -> None:
