@@ -48,6 +48,10 @@ PAIRS_MOST = 40
 CLUSTER_S = 0.05
 """The time for the calls of a cluster, in seconds, within these numbers of pairs."""
 
+SLOWER = 1.5
+"""A candidate whose calls take so many times as long as the baseline's gets `PAIRS`. It is
+discarded, and more pairs would only say more exactly how slow it is."""
+
 PAIRS_LEAST = 3
 CLUSTER_MOST_S = 0.25
 """If `PAIRS` pairs would take more seconds, there are fewer, but not fewer than these."""
@@ -156,6 +160,8 @@ def cluster_size(
     fitting = max(1, int(SLOW_S / pair_s))
     least, warmups = min(PAIRS_LEAST, fitting), min(WARMUPS, fitting)
     wanted = min(max(PAIRS, int(CLUSTER_S / pair_s)), PAIRS_MOST)
+    if candidate_s > SLOWER * baseline_s:
+        wanted = PAIRS
     pairs = max(least, min(wanted, int(CLUSTER_MOST_S / pair_s), items - warmups))
     spare = max(0, min(SPARE_TURNS, int(SLOW_S / pair_s), items - pairs - warmups))
     return ClusterSize(warmups, pairs, warmups + pairs + spare)

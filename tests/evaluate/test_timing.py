@@ -220,6 +220,11 @@ def test_a_gain_is_confirmed_undecided_or_contradicted_by_the_second_measurement
         assert len(found.log_ratios) == 4 + found.clusters
 
 
+def test_a_candidate_that_is_plainly_slower_gets_the_least_pairs() -> None:
+    near, slower = (cluster_size(1e-4, each, 1024).pairs for each in (1.4e-4, 1.6e-4))
+    assert (near, slower) == (timing_samples.PAIRS_MOST, timing_samples.PAIRS)
+
+
 @given(
     baseline_s=st.floats(1e-6, 10),
     candidate_s=st.floats(1e-6, 10),
