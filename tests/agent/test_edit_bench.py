@@ -16,10 +16,14 @@ from benchmarks.edit_models.runner import play, prompt_digest
 from benchmarks.edit_models.scripted import Scripted
 from benchmarks.edit_models.session import MAX_TURNS, Session, run_session
 from benchmarks.edit_models.statistics import figures, paired
-from benchmarks.edit_models.tasks import draw_tasks
+from benchmarks.edit_models.tasks import EditTask, draw_tasks
 from tests.cli.test_cli import here
 
-TASKS = draw_tasks(20, seed=7)
+
+@pytest.fixture(scope="module")
+def tasks() -> tuple[EditTask, ...]:
+    """Tasks of every kind."""
+    return draw_tasks(20, seed=7)
 
 
 class Playing:
@@ -47,35 +51,43 @@ def _nothing(done: int, total: int) -> None:
     pass
 
 
-def test_tasks_cover_every_kind_name_the_function_and_never_the_line() -> None:
-    assert {task.kind for task in TASKS} == set(KINDS) - {OPTIONAL_CHAINING}
-    assert draw_tasks(20, seed=7) == TASKS
-    assert draw_tasks(20, seed=8) != TASKS
-    for task in TASKS:
+def test_tasks_cover_every_kind_name_the_function_and_never_the_line(
+    tasks: tuple[EditTask, ...],
+) -> None:
+    assert {task.kind for task in tasks} == set(KINDS) - {OPTIONAL_CHAINING}
+    assert draw_tasks(20, seed=7) == tasks
+    assert draw_tasks(20, seed=8) != tasks
+    for task in tasks:
         assert task.broken != task.original
         assert task.prompt.startswith(f"# Fix the bug in `{task.path}`")
         assert "line" not in task.prompt.replace("multiline", "")
-    assert sum("in the function `" in task.prompt for task in TASKS) > len(TASKS) / 2
+    assert sum("in the function `" in task.prompt for task in tasks) > len(tasks) / 2
 
 
-async def test_a_slip_in_hashline_is_refused_and_corrected_at_the_next_call() -> None:
-    model = Scripted(TASKS, slip=1.0, seed=1)
-    sessions = [await run_session(task, "hashline", 1, model, key=b"k") for task in TASKS]
+async def test_a_slip_in_hashline_is_refused_and_corrected_at_the_next_call(
+    tasks: tuple[EditTask, ...],
+) -> None:
+    model = Scripted(tasks, slip=1.0, seed=1)
+    sessions = [await run_session(task, "hashline", 1, model, key=b"k") for task in tasks]
     assert all(session.fixed for session in sessions)
     assert all(session.refused == 1 for session in sessions)
 
 
-async def test_a_model_that_only_talks_or_never_stops_has_fixed_nothing() -> None:
-    idle = await run_session(TASKS[0], "hashline", 1, Playing(), key=b"k")
+async def test_a_model_that_only_talks_or_never_stops_has_fixed_nothing(
+    tasks: tuple[EditTask, ...],
+) -> None:
+    idle = await run_session(tasks[0], "hashline", 1, Playing(), key=b"k")
     assert (idle.fixed, idle.wrong, idle.turns) == (False, False, 1)
     reading = [called("read", {})] * (MAX_TURNS + 5)
-    endless = await run_session(TASKS[0], "hashline", 1, Playing(*reading), key=b"k")
+    endless = await run_session(tasks[0], "hashline", 1, Playing(*reading), key=b"k")
     assert (endless.fixed, endless.turns) == (False, MAX_TURNS)
     assert endless.input_tokens == 100 * MAX_TURNS
 
 
-async def test_another_change_than_the_repair_is_counted_as_wrong() -> None:
-    task = next(task for task in TASKS if task.path.endswith(".py"))
+async def test_another_change_than_the_repair_is_counted_as_wrong(
+    tasks: tuple[EditTask, ...],
+) -> None:
+    task = next(task for task in tasks if task.path.endswith(".py"))
     line = task.broken.split("\n")[0]
     assert task.broken.count(line + "\n") == 1
     edit = called("edit", {"old": line + "\n", "new": line + "  # mended\n"})
@@ -87,18 +99,20 @@ async def test_another_change_than_the_repair_is_counted_as_wrong() -> None:
     "arguments", [{}, {"ops": "rubbish"}, {"ops": [{"op": "burn"}]}, {"old": 3, "new": None}]
 )
 async def test_malformed_arguments_are_refused_and_change_nothing(
-    arguments: dict[str, object],
+    arguments: dict[str, object], tasks: tuple[EditTask, ...]
 ) -> None:
     for form in ALL_FORMATS:
         tool = "write" if form == "write" else "edit"
         model = Playing(called("read", {}), called(tool, arguments), called("burn", {}))
-        session = await run_session(TASKS[0], form, 1, model, key=b"k")
+        session = await run_session(tasks[0], form, 1, model, key=b"k")
         assert (session.fixed, session.wrong, session.refused) == (False, False, 1)
 
 
-async def test_a_benchmark_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+async def test_a_benchmark_goes_on_where_it_was_cut_off(
+    tmp_path: Path, tasks: tuple[EditTask, ...]
+) -> None:
     path = tmp_path / "results.jsonl"
-    tasks = TASKS[:3]
+    tasks = tasks[:3]
     setting = Setting("kernels", 7, len(tasks), prompt_digest(tasks), False)
     formats = ["hashline", "str_replace"]
     whole = Results(setting, None)

@@ -1,4 +1,7 @@
-"""A run that an MCP client drives: the official client, the real engine, a judge that is a fake."""
+"""A run that an MCP client drives: the official client, the real engine, a judge that is a fake.
+
+Importing `mcp` takes a second: only processes that run one of these tests do so.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,15 @@ import os
 import re
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mcp import Client, StdioServerParameters
 
+from akg_tui.agent.chat import ToolSpec
 from akg_tui.agent.context import Context
 from akg_tui.agent.driver import Driver
-from akg_tui.agent.mcp_server import server_of
 from akg_tui.agent.prompt import system_text
 from akg_tui.agent.tools.registry import TASK, offered, specs_of
 from akg_tui.cli.serve_mcp import outside
@@ -35,6 +37,9 @@ from akg_tui.store.task_folder import load_task
 from benchmarks.lab.runs import of
 from tests.engine.fake_judge import FakeJudge
 from tests.engine.runs import Clock, make_task
+
+if TYPE_CHECKING:
+    from mcp import Client
 
 TOKEN = "a-token-of-the-tests"
 PLAN = {"items": [{"text": "use the faster form B", "rationale": "the figures point this way"}]}
@@ -94,6 +99,15 @@ def engine_of(
     return engine, driver
 
 
+def client_of(driver: Driver, specs: Sequence[ToolSpec]) -> Client:
+    """A client whose server is this driver's."""
+    from mcp import Client
+
+    from akg_tui.agent.mcp_server import server_of
+
+    return Client(server_of(driver, specs))
+
+
 @contextlib.asynccontextmanager
 async def playing(folder: Path, **how: Any) -> AsyncIterator[Play]:
     engine, driver = engine_of(folder, **how)
@@ -101,7 +115,7 @@ async def playing(folder: Path, **how: Any) -> AsyncIterator[Play]:
     working = asyncio.create_task(engine.run())
     working.add_done_callback(lambda task: driver.over())
     try:
-        async with asyncio.timeout(30), Client(server_of(driver, specs)) as client:
+        async with asyncio.timeout(30), client_of(driver, specs) as client:
             yield Play(engine, client)
     finally:
         working.cancel()
@@ -141,7 +155,7 @@ async def test_a_client_drives_a_run_to_a_keep_under_its_phases(tmp_path: Path) 
 async def test_the_tools_are_those_of_the_phases_and_one_that_tells(tmp_path: Path) -> None:
     engine, driver = engine_of(tmp_path / "task")
     specs = specs_of(offered(Path(engine.path) / TASK, engine.state.task, {}))
-    async with Client(server_of(driver, specs)) as client:
+    async with client_of(driver, specs) as client:
         listed = (await client.list_tools()).tools
     assert [tool.name for tool in listed] == ["situation", *(spec.name for spec in specs)]
     assert {tool.name: tool.input_schema for tool in listed}["submit_plan"] == next(
@@ -253,6 +267,8 @@ async def test_an_answer_that_nobody_waited_for_is_told_with_the_next(
 @contextlib.asynccontextmanager
 async def child(task: Path) -> AsyncIterator[tuple[Play, Callable[[], int]]]:
     """`akg-tui mcp TASK` as a client starts it, and a function for the server's process id."""
+    from mcp import Client, StdioServerParameters
+
     command = ["-m", "tests.agent.fake_mcp_run", "mcp", str(task), "--max-rounds", "1"]
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     started = StdioServerParameters(command=sys.executable, args=command, env=env)
