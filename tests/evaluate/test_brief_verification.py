@@ -41,8 +41,9 @@ def test_a_fast_kernel_that_is_wrong_in_the_second_part_fails(evaluated: Evaluat
 
 
 def test_a_kernel_without_a_gain_tells_what_was_left_out(evaluated: Evaluated) -> None:
-    found = evaluated(quick_task(), REFERENCE, INCUMBENT, incumbent=PLAIN)
+    task = quick_task(budget_s=0.3)
+    found = evaluated(task, REFERENCE, INCUMBENT, incumbent=PLAIN)
     assert found.outcome is Outcome.CORRECT, found.message
     assert left(found)
-    whole = evaluated(quick_task(), REFERENCE, INCUMBENT, incumbent=PLAIN, whole=True)
+    whole = evaluated(task, REFERENCE, INCUMBENT, incumbent=PLAIN, whole=True)
     assert not left(whole)

@@ -383,14 +383,20 @@ def test_a_kernel_must_leave_an_argument_in_its_memory(evaluated: Evaluated) -> 
 
 
 def test_an_optimizer_changes_its_arguments(evaluated: Evaluated) -> None:
-    task = quick_task(Correctness(trials=2, noncontiguous=True))
+    task = quick_task(Correctness(trials=2, noncontiguous=True), budget_s=0.3)
     found = evaluated(task, OPTIMIZER, HONEST_STEP)
     assert found.outcome is Outcome.CORRECT, found.message
     assert found.candidate_ms is not None
     assert any(
         "changes its arguments params[0], params[1], state.m[0]" in each for each in found.contract
     )
-    for cheat in CHANGED_ARGUMENTS:
+    named = {cheat.name: cheat for cheat in CHANGED_ARGUMENTS}
+    for name in (
+        "one of the changed arguments left as it is",
+        "another argument used as scratch",
+        "arguments remembered from the last call",
+    ):
+        cheat = named[name]
         found = evaluated(task, OPTIMIZER, cheat.source, timed=False)
         assert found.outcome is Outcome.FAILED, cheat.name
         assert cheat.says in found.message, (cheat.name, found.message)

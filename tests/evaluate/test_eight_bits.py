@@ -91,12 +91,7 @@ def judged(evaluated: Evaluated, reference: str, kernel: str) -> Measurement:
 
 
 HONEST = {
-    "a product": (PRODUCT, PRODUCT),
     "a product in C++": (PRODUCT, IN_CPP),
-    "a product, scaled afterwards": (
-        PRODUCT,
-        PRODUCT.replace("* scale[:, None]).T", ").T * scale"),
-    ),
     "a result in 8 bits": (GATED, GATED.replace("torch.sigmoid(", "1 / (1 + torch.exp(-")
     .replace("gate.float())", "gate.float()))")),
     "a quantization": (QUANTIZED, QUANTIZED.replace("(x / scale)", "(x * (1 / scale))")),
@@ -163,6 +158,7 @@ def test_other_bits_of_the_same_input_are_found_where_a_task_demands_equal_ones(
 
 
 def test_a_kernel_that_gets_8_bits_is_timed(evaluated: Evaluated) -> None:
-    found = evaluated(quick_task(), PRODUCT, PRODUCT.replace("Model(", "ModelNew("))
+    task = quick_task(budget_s=0.3)
+    found = evaluated(task, PRODUCT, PRODUCT.replace("Model(", "ModelNew("))
     assert found.outcome is Outcome.CORRECT, (found.message, found.detail)
     assert found.ratio is not None

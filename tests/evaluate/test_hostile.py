@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import platform
 import socket
 import subprocess
+import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +23,9 @@ import akg_tui
 from akg_tui.core.measurement import Outcome
 from akg_tui.core.task import Sandbox
 from akg_tui.evaluate import EvaluationCancelled, Judge
+from akg_tui.evaluate.sandbox import process_watch
 from akg_tui.evaluate.sandbox.seccomp import REFUSED
+from benchmarks.judge.ordinary.lasting import KEEPS
 from tests.evaluate.attacks import (
     ALONE,
     BREACHES,
@@ -34,7 +38,8 @@ from tests.evaluate.attacks import (
     source_of,
 )
 from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel
-from tests.evaluate.test_processes import appears, tree
+from tests.evaluate.test_build_cache import AT_LOAD, TOO_MUCH
+from tests.evaluate.test_processes import Engine, appears, tree
 from tests.judging import is_running, quick_task
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -75,12 +80,13 @@ class World:
 def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, object]]:
     """A home with a key, a run folder, a socket that listens, a process of the user's."""
     folder = tmp_path_factory.mktemp("world")
-    for name in ("home", "task", "run/history.git"):
+    for name in ("home", "task", "run/history.git", "other run/history.git"):
         (folder / name).mkdir(parents=True)
     (folder / "home/id_ed25519").write_text("the user's key")
     (folder / "task/reference.py").write_text(REFERENCE)
     (folder / "task/task.toml").write_text('op = "softmax"')
-    (folder / "run/events.jsonl").write_text("the journal")
+    for run in ("run", "other run"):
+        (folder / run / "events.jsonl").write_text("the journal")
     shm = Path(f"/dev/shm/akg-others-{os.getpid()}")
     shm.write_text("another's")
     victim = subprocess.Popen(["sleep", "1000"], start_new_session=True)
@@ -134,6 +140,8 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
             first = await judge.evaluate(kernel("raise ValueError"))
             known = outside | numbers | {"judge": judge.pid}
             yield World(judge, folder, known, frozenset(first.sandbox))
+            running = {judge.pid} | tree(judge.pid or 0)
+        assert not running & process_watch.parents().keys(), "a process outlives its judge"
     finally:
         del os.environ["ANTHROPIC_API_KEY"]
 
@@ -142,29 +150,35 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
 def nothing_changes(world: World) -> Iterator[None]:
     """Around every attack: the same judge, files and shared memory, and nothing left running."""
     pid, digest = world.judge.pid, world.digest()
-    descriptors = _descriptors(pid)
-    yield
-    assert world.judge.pid == pid, "the judge was lost"
     assert pid is not None
-    assert is_running(pid)
+    with _nothing_left_below(pid):
+        yield
+        assert world.judge.pid == pid, "the judge was lost"
     assert world.digest() == digest, "a file of the user's changed"
     assert not Path("/dev/shm/akg-left").exists()
-    assert len(tree(pid)) <= 2, "a process was left behind"  # the zygote, and who stands by
-    assert _descriptors(pid) == descriptors, "the judge leaks descriptors"
+
+
+@contextlib.contextmanager
+def _nothing_left_below(judge: int) -> Iterator[None]:
+    descriptors = _descriptors(judge)
+    yield
+    assert is_running(judge)
+    assert len(tree(judge)) <= 2, "a process was left behind"  # the zygote, and who stands by
+    assert _descriptors(judge) == descriptors, "the judge leaks descriptors"
 
 
 def _descriptors(pid: int | None) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def _with_a_wall(world: World, attacks: list[Attack]) -> list[Attack]:
+def _with_a_wall(held: Set[str], attacks: list[Attack]) -> list[Attack]:
     """Return those that are held here: others would do as root what they only try."""
-    return [each for each in attacks if not each.needs or world.held & {*each.needs}]
+    return [each for each in attacks if not each.needs or held & {*each.needs}]
 
 
 @pytest.mark.parametrize("group", GROUPS)
 async def test_attacks_gain_nothing(world: World, group: str) -> None:
-    attacks = [each for each in _with_a_wall(world, GROUPS[group]) if not each.ended]
+    attacks = [each for each in _with_a_wall(world.held, GROUPS[group]) if not each.ended]
     if not attacks:
         pytest.skip("this kernel offers no wall against any of these")
     found = await world.judge.evaluate(source_of(attacks, world.known))
@@ -176,7 +190,7 @@ async def test_attacks_gain_nothing(world: World, group: str) -> None:
 async def test_an_attack_that_may_end_the_process_gains_nothing(
     world: World, attack: Attack
 ) -> None:
-    if not _with_a_wall(world, [attack]):
+    if not _with_a_wall(world.held, [attack]):
         pytest.skip(f"this kernel offers none of: {', '.join(attack.needs)}")
     began = time.monotonic()
     found = await world.judge.evaluate(source_of([attack], world.known))
@@ -227,7 +241,7 @@ def elsewhere():
 
 async def test_what_a_kernel_has_started_is_held_to_its_processors_too(world: World) -> None:
     lines = ("if elsewhere(): raise ValueError(elsewhere())", "return torch.softmax(x, dim=-1)")
-    found = await world.judge.evaluate(kernel(*lines, before=NETWORK_AND_IPC))
+    found = await world.judge.probe(kernel(*lines, before=NETWORK_AND_IPC), samples=1)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
 
@@ -235,7 +249,7 @@ async def test_what_a_kernel_has_started_is_held_to_its_processors_too(world: Wo
 async def test_what_a_kernel_spoils_is_whole_for_the_next(world: World) -> None:
     assert (await world.judge.evaluate(kernel("return x", before=SPOILER))).failure == "wrong"
     honest = WEIGHTED.replace("class Model(", WHOLE + "\nclass ModelNew(")
-    found = await world.judge.evaluate("import os, sys\n" + honest)
+    found = await world.judge.probe("import os, sys\n" + honest, samples=1)
     assert found.outcome is Outcome.CORRECT, found
 
 
@@ -244,3 +258,32 @@ async def test_an_honest_kernel_is_right_after_all_that(world: World) -> None:
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
     assert found.ratio.low > 1
+
+
+async def test_without_namespaces_the_other_walls_hold(world: World) -> None:
+    if platform.machine() not in {"x86_64", "aarch64"}:
+        pytest.skip("the weaker kernel is made for other machines")
+    run = world.folder / "other run"
+    task = quick_task(call_timeout_s=1000.0, build_timeout_s=20.0)
+    below = (sys.executable, "-m", "tests.evaluate.weaker", "namespaces", "--")
+    engine = Engine(task, WEIGHTED, run / "scratch", below=below)
+    # It is built once, in a folder that is copied here.
+    found = engine.judged(AT_LOAD)
+    assert found.outcome is Outcome.CORRECT, found
+    assert found.clusters > 1
+    held = {*found.sandbox}
+    assert not held & {"pidns", "netns"}
+    known = world.known | {"judge": engine.judge, "engine": engine.process.pid, "run": run}
+    for group in GROUPS.values():
+        attacks = [each for each in _with_a_wall(held, group) if not each.ended]
+        with _nothing_left_below(engine.judge):
+            found = engine.judged(source_of(attacks, known))
+        assert found.outcome is Outcome.FAILED, found
+        assert "HELD" in found.message, found
+    if "landlock" in held:  # else it would leave files on this machine
+        found = engine.judged(KEEPS)
+        assert found.outcome is Outcome.CORRECT, found
+        assert found.clusters > 1
+    found = engine.judged(TOO_MUCH)
+    assert "more in its build cache than is kept" in found.message, found
+    await engine.is_killed()

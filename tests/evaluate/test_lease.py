@@ -75,7 +75,8 @@ def test_a_kernel_is_verified_while_another_run_times_and_its_wait_is_told_and_m
                 other.kill()
 
         mine = Claim(str(path), "this run")
-        found = evaluated(quick_task(), REFERENCE, PLAIN, lease=mine, report=report)
+        task = quick_task(budget_s=0.3)
+        found = evaluated(task, REFERENCE, PLAIN, lease=mine, report=report)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
     assert stages.index("verify") < stages.index("wait") < len(stages) - 1
@@ -141,7 +142,8 @@ async def test_an_evaluation_that_yields_is_cancelled_while_another_run_times(
 ) -> None:
     path = tmp_path / "timing.lock"
     mine = Claim(str(path), "this run")
-    async with Judge(quick_task(), REFERENCE, tmp_path / "scratch", lease=mine) as judge:
+    task = quick_task(budget_s=0.3)
+    async with Judge(task, REFERENCE, tmp_path / "scratch", lease=mine) as judge:
         judge.yields = True
         with another_holds(path), pytest.raises(EvaluationCancelled):
             await judge.evaluate(PLAIN)

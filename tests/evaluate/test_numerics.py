@@ -22,8 +22,8 @@ from tests.judging import Evaluated
 TASK = Task(op="honest")
 REWRITES = {
     "attention with a mask": ("torch's own", "one pass"),
-    "matmul": ("Strassen", "three products in bfloat16", "four parts of the sum", "in C++"),
-    "linear and GELU": ("packed in __init__", "packed at the first call", "erf written out"),
+    "matmul": ("Strassen", "three products in bfloat16"),
+    "linear and GELU": ("packed in __init__", "erf written out"),
     "convolution and ReLU": ("Winograd F(2x2)", "Fourier transforms"),
     "softmax": ("online, blocks of 64", "in C++ with a fast exponential"),
     "variance": ("shifted by the first",),
@@ -34,7 +34,12 @@ REWRITES = {
     "matmul in half": ("sums of blocks",),
     "sum in bfloat16": ("in single precision",),
 }
-SUMS = [("layer norm", 4000, "float32"), ("cosine", 4000, "float16")]
+SUMS = [
+    ("layer norm", "float32", "one by one"),
+    ("layer norm", "float32", "fused, fast exp"),
+    ("cosine", "float16", "pairwise"),
+    ("cosine", "float16", "Kahan"),
+]
 
 
 def test_the_table_has_a_hundred_rewrites_that_parse() -> None:
@@ -55,14 +60,14 @@ def test_an_honest_rewrite_is_correct(evaluated: Evaluated, op: str, name: str) 
     assert found.tolerance_from
 
 
-@pytest.mark.parametrize(("op", "size", "dtype"), SUMS)
+@pytest.mark.parametrize(("op", "dtype", "style"), SUMS)
 def test_a_sum_in_any_order_is_correct(
-    evaluated: Evaluated, op: str, size: int, dtype: str
+    evaluated: Evaluated, op: str, dtype: str, style: str
 ) -> None:
     summed = honest_kernels.OPS[op]
-    for number, style in enumerate(honest_kernels.STYLES):
-        found = evaluated(TASK, summed.source(size, dtype), summed.written(number), timed=False)
-        assert found.outcome is Outcome.CORRECT, (style, found)
+    kernel = summed.written(honest_kernels.STYLES.index(style))
+    found = evaluated(TASK, summed.source(4000, dtype), kernel, timed=False)
+    assert found.outcome is Outcome.CORRECT, found
 
 
 def model(parameters: str, body: str, inputs: str) -> str:

@@ -91,7 +91,7 @@ class ModelNew(torch.nn.Module):
 
 def checked(source: str = CHECK, name: str = "check.py:check", **rules: object) -> Task:
     correctness = Correctness(trials=2, check=name, **rules)  # type: ignore[arg-type]
-    return replace(quick_task(), correctness=correctness, check_source=source)
+    return replace(quick_task(budget_s=0.3), correctness=correctness, check_source=source)
 
 
 def test_eigenvectors_of_other_signs_are_right_also_when_timed(evaluated: Evaluated) -> None:

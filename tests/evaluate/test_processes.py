@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import re
 import select
@@ -14,14 +13,16 @@ import subprocess
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from akg_tui.core.kernel.kernel_files import files_of
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress, RaceOutcome
+from akg_tui.core.task import Task
 from akg_tui.evaluate import EvaluationCancelled, Judge
 from akg_tui.evaluate import judge as judge_process
 from akg_tui.evaluate.evaluation import Evaluations, stages_reached
@@ -275,29 +276,15 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path
         with pytest.raises(EvaluationCancelled):
             await withdrawn
         assert daemon not in process_watch.parents()
-        zygote = process_watch.children_of(first)
-        assert len(zygote) == 1
+        assert len(process_watch.children_of(first)) == 1
         assert len(tree(first)) <= 2  # the zygote, and who stands by for it
-
-        # The zygote is killed: told, and its orphans end with the judge.
-        orphaned = asyncio.create_task(judge.evaluate(hanging("akg-daemon-4")))
-        daemon = await appears(judge, "akg-daemon-4")
-        running = tree(first)
-        os.kill(zygote[0], signal.SIGKILL)
-        found = await orphaned
-        assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
-        await asyncio.to_thread(await_end, running)
-        assert daemon not in process_watch.parents()
 
         # The judge is killed: told, nothing left, and the next evaluation gets a new one.
         lost = asyncio.create_task(judge.evaluate(hanging("akg-daemon-5")))
         daemon = await appears(judge, "akg-daemon-5")
-        second = judge.pid
-        assert second not in {None, first}
-        assert second is not None
-        running = tree(second)
+        running = tree(first)
         assert daemon in running
-        os.kill(second, signal.SIGKILL)
+        os.kill(first, signal.SIGKILL)
         found = await lost
         assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
         await asyncio.to_thread(await_end, running)
@@ -309,51 +296,86 @@ async def test_one_judge_survives_hangs_cancellations_and_its_own_death(tmp_path
         with pytest.raises(asyncio.CancelledError):
             await cancelled
         assert not judge._ready
-        third = judge.pid
-        assert third not in {None, first, second}
-        found = await judge.evaluate(PLAIN)
+        second = judge.pid
+        assert second not in {None, first}
+        assert second is not None
+        found = await judge.probe(PLAIN, timed=False)
         assert found.outcome is Outcome.CORRECT, found
-        assert judge.pid == third
-        assert third is not None
-        running = {third} | tree(third)
-    assert not running & process_watch.parents().keys()
+        assert judge.pid == second
+
+        # The zygote is killed: told, and its orphans end with the judge.
+        orphaned = asyncio.create_task(judge.evaluate(hanging("akg-daemon-4")))
+        daemon = await appears(judge, "akg-daemon-4")
+        running = {second} | tree(second)
+        os.kill(process_watch.children_of(second)[0], signal.SIGKILL)
+        found = await orphaned
+        assert (found.outcome, found.failure) == (Outcome.ERROR, FailureKind.JUDGE), found
+        await asyncio.to_thread(await_end, running)
+        assert daemon not in process_watch.parents()
 
 
 ENGINE = """
 import asyncio, sys
 from pathlib import Path
 import msgspec
-from akg_tui.core.task import Task, Timing
+from akg_tui.core.task import Task
 from akg_tui.evaluate import Judge
 
 async def main():
-    spec = msgspec.json.decode(sys.stdin.buffer.read())
-    task = Task(op="softmax", timing=Timing(call_timeout_s=1000.0))
-    async with Judge(task, spec["reference"], Path(spec["scratch"])) as judge:
-        await judge.evaluate(spec["kernel"])
+    task, reference, scratch = msgspec.json.decode(sys.stdin.buffer.readline())
+    task = msgspec.convert(task, Task)
+    async with Judge(task, reference, Path(scratch), prefetch=False) as judge:
+        print(judge.pid, flush=True)
+        while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+            found = await judge.probe(msgspec.json.decode(line), samples=1)
+            print(msgspec.json.encode(found).decode(), flush=True)
 
 asyncio.run(main())
 """
 
 
+class Engine:
+    """An engine in a process of its own, whose judge looks at one kernel after the other."""
+
+    def __init__(
+        self, task: Task, reference: str, scratch: Path, *, below: Sequence[str] = ()
+    ) -> None:
+        self.process = subprocess.Popen(
+            [*below, sys.executable, "-c", ENGINE],
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.send((task, reference, str(scratch)))
+        self.judge = int(self.answer())
+
+    def send(self, what: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(msgspec.json.encode(what) + b"\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> bytes:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def judged(self, kernel: str) -> Measurement:
+        self.send(kernel)
+        return msgspec.json.decode(self.answer(), type=Measurement)
+
+    async def is_killed(self) -> None:
+        """Kill it while a kernel hangs that has left a daemon; fail if a process is left."""
+        self.send(hanging("akg-daemon-6"))
+        daemon = await appears(self.process.pid, "akg-daemon-6")
+        running = tree(self.process.pid)
+        assert {daemon, self.judge} < running
+        assert len(running) >= 4  # judge, zygote, kernel, daemon
+        self.process.kill()
+        self.process.communicate()
+        await asyncio.to_thread(await_end, running)
+
+
 async def test_a_killed_engine_leaves_no_process(tmp_path: Path) -> None:
-    engine = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", ENGINE),
-        stdin=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    assert engine.stdin is not None
-    hung = hanging("akg-daemon-6")
-    spec = {"reference": REFERENCE, "scratch": str(tmp_path / "s"), "kernel": hung}
-    engine.stdin.write(json.dumps(spec).encode())
-    engine.stdin.close()
-    daemon = await appears(engine.pid, "akg-daemon-6")
-    running = tree(engine.pid)
-    assert daemon in running
-    assert len(running) >= 4  # judge, zygote, kernel, daemon
-    engine.kill()
-    await engine.wait()
-    await asyncio.to_thread(await_end, running)
+    await Engine(quick_task(call_timeout_s=1000.0), REFERENCE, tmp_path / "s").is_killed()
 
 
 async def test_a_judge_that_can_not_be_started_is_told(tmp_path: Path) -> None:
@@ -419,7 +441,7 @@ def test_a_kernel_whose_calls_all_end_just_in_time_does_not_hold_the_judge(
     assert "the limit of all is 0.5 s, which is verify_timeout_s under [timing]" in found.message
     # On a busy machine each call waits for a CPU.
     ample = quick_task(verify_timeout_s=10.0)
-    found = evaluated(ample, REFERENCE, kernel("return torch.softmax(x, -1)"))
+    found = evaluated(ample, REFERENCE, kernel("return torch.softmax(x, -1)"), timed=False)
     assert found.outcome is Outcome.CORRECT, found
 
 

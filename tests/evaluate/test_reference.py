@@ -35,7 +35,8 @@ def get_init_inputs():
 def test_weights_arguments_and_several_results_reach_the_kernel(evaluated: Evaluated) -> None:
     kernel = WITH_STATE.replace("class Model(", "class ModelNew(")
     steps: list[Progress] = []
-    found = evaluated(quick_task(), WITH_STATE, kernel, label="attempt 1", report=steps.append)
+    task = quick_task(budget_s=0.3)
+    found = evaluated(task, WITH_STATE, kernel, label="attempt 1", report=steps.append)
     assert found.outcome is Outcome.CORRECT, found
     assert {step.message for step in steps} == {"attempt 1"}
     stages = list(dict.fromkeys(step.stage for step in steps))

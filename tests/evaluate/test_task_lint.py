@@ -130,12 +130,12 @@ def test_a_copy_of_any_values_is_a_task_and_the_input_itself_no_gain(evaluated: 
     copies = REFERENCE.replace("torch.softmax(x, dim=-1)", "x.clone()")
     copies = copies.replace("torch.randn", "torch.rand")
     copying = kernel("return x.clone()")
-    found = evaluated(quick_task(), copies, kernel("return x"), incumbent=copying)
+    found = evaluated(quick_task(budget_s=0.3), copies, kernel("return x"), incumbent=copying)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
     assert decide_verdict(found, 0.01).verdict is not Verdict.KEEP, found
     # `torch.rand` draws no negative values, and the reference takes them.
-    wrong = evaluated(quick_task(), copies, kernel("return torch.relu(x)"))
+    wrong = evaluated(quick_task(budget_s=0.3), copies, kernel("return torch.relu(x)"))
     assert (wrong.outcome, wrong.failure) == (Outcome.FAILED, FailureKind.WRONG), wrong
 
 

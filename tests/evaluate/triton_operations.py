@@ -270,9 +270,9 @@ def filled(o_ptr, value, N: tl.constexpr):
 
 
 def launched(value):
-    out = torch.zeros(1024, device="cuda")
+    out = torch.zeros(256, device="cuda")
     together.wait()
-    filled[(256,)](out, value, N=4)
+    filled[(64,)](out, value, N=4)
     return out.unique().tolist()
 
 
@@ -318,14 +318,12 @@ def k(x_ptr, y_ptr, z_ptr, o_ptr, s, flag, N: tl.constexpr):
 
 
 PUBLISHED = (
-    *("batch_product", "causal_conv", "chunk_sums", "cross_entropy", "cumulative", "delta_rule"),
-    *("dequantize", "descriptors", "dropout", "expert_products", "external", "fp8_product"),
-    *("gated_linear", "geglu", "group_norm", "grouped_products", "layer_norm", "log_softmax"),
-    *("lookup_weights", "matmul", "quantize", "retention", "rms_norm", "rms_norm_gradient"),
-    *("scan", "softmax", "sparsemax", "swiglu_gradient", "topk", "var_mean"),
+    *("batch_product", "delta_rule", "descriptors", "dropout", "expert_products", "external"),
+    *("fp8_product", "group_norm", "grouped_products", "layer_norm", "log_softmax", "matmul"),
+    *("quantize", "retention", "rms_norm", "rms_norm_gradient", "swiglu_gradient", "topk"),
 )
-"""The published kernels that use, together, every function of Triton that any of them uses: the
-benchmark `published_kernels` judges all."""
+"""Published kernels of each manner that use, together with the operations above, every function of
+Triton that any of them uses: the benchmark `published_kernels` judges all."""
 
 
 def names() -> list[str]:
