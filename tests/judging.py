@@ -30,7 +30,7 @@ from tests.evaluate.kernels import REFERENCE
 
 if TYPE_CHECKING:
     from akg_tui.evaluate.evaluation import Evaluations
-    from akg_tui.evaluate.processes.worker import Interrupts, Zygote
+    from akg_tui.evaluate.processes.worker import Zygote
 
 
 def quick_task(correctness: Correctness | None = None, **timing: float) -> Task:
@@ -63,10 +63,17 @@ os.waitpid(pid, 0)
 """
 
 
+class Interrupted(Exception):
+    """A message has come for the judge."""
+
+
 @contextlib.contextmanager
-def forked_zygote(home: Path, interrupts: Interrupts, dsl: Dsl = "cpp") -> Iterator[Zygote]:
-    """Yield a zygote forked by a fresh process: pytest has threads, from which none may fork."""
-    from akg_tui.evaluate.processes.worker import Zygote
+def forked_zygote(home: Path, dsl: Dsl = "cpp") -> Iterator[tuple[Zygote, socket.socket]]:
+    """Yield a zygote, and the socket on which any message interrupts the waits of its judge.
+
+    Forked by a fresh process: pytest has threads, from which none may fork.
+    """
+    from akg_tui.evaluate.processes.worker import Interrupts, Zygote
 
     ours, theirs = socket.socketpair()
     with ours:
@@ -77,29 +84,33 @@ def forked_zygote(home: Path, interrupts: Interrupts, dsl: Dsl = "cpp") -> Itera
                 pass_fds=[theirs.fileno()],
             )
         _, fds, _, _ = socket.recv_fds(ours, 16, 1)
+    engine, judge = socket.socketpair()
+
+    def check() -> None:
+        judge.recv(1)
+        raise Interrupted
+
+    interrupts = Interrupts(judge.fileno(), check)
     zygote = Zygote(forking.pid, socket.socket(fileno=fds[0]), interrupts)
-    try:
-        yield zygote
-    finally:
-        zygote.close()
-        forking.returncode = 0  # reaped by the zygote's close
+    with engine, judge:
+        try:
+            yield zygote, engine
+        finally:
+            zygote.close()
+            forking.returncode = 0  # reaped by the zygote's close
 
 
-@contextlib.contextmanager
-def uninterrupted_zygote(home: Path, dsl: Dsl = "cpp") -> Iterator[Zygote]:
-    """Yield a zygote whose judge gets no message."""
-    from akg_tui.evaluate.processes.worker import Interrupts
-
-    ours, theirs = socket.socketpair()
-    interrupts = Interrupts(ours.fileno(), lambda: None)
-    with ours, theirs, forked_zygote(home, interrupts, dsl) as forked:
+@pytest.fixture(scope="session")
+def interruptible_zygote(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Zygote, socket.socket]]:
+    with forked_zygote(tmp_path_factory.mktemp("zygote")) as forked:
         yield forked
 
 
 @pytest.fixture(scope="session")
-def zygote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Zygote]:
-    with uninterrupted_zygote(tmp_path_factory.mktemp("zygote")) as forked:
-        yield forked
+def zygote(interruptible_zygote: tuple[Zygote, socket.socket]) -> Zygote:
+    return interruptible_zygote[0]
 
 
 Evaluated = Callable[..., Measurement]
@@ -115,7 +126,7 @@ def evaluated(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Evalu
 
 @pytest.fixture(scope="session")
 def evaluated_in_triton(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Evaluated]:
-    with uninterrupted_zygote(tmp_path_factory.mktemp("triton"), "triton") as zygote:
+    with forked_zygote(tmp_path_factory.mktemp("triton"), "triton") as (zygote, _):
         yield evaluating(zygote, tmp_path_factory)
 
 

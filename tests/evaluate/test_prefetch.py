@@ -17,7 +17,7 @@ from akg_tui.core.measurement import Outcome
 from akg_tui.evaluate import Judge, prefetch
 from akg_tui.evaluate.prefetch import Need, Prefetched
 from akg_tui.evaluate.processes.child_pool import ChildPool
-from akg_tui.evaluate.processes.worker import Interrupts
+from akg_tui.evaluate.processes.worker import Zygote
 from akg_tui.evaluate.protocol import tensor_layout as layouts
 from akg_tui.evaluate.reference import Draw, Loaded, Reference
 from akg_tui.evaluate.sandbox import process_watch
@@ -26,29 +26,20 @@ from akg_tui.evaluate.sandbox.protections import offered
 from akg_tui.evaluate.timing import SPARES
 from benchmarks.judge.ordinary.windows import module
 from tests.evaluate.kernels import PLAIN, REFERENCE
-from tests.judging import forked_zygote, is_running, quick_task
+from tests.judging import Interrupted, is_running, quick_task
 
 DEADLINE_S = 30.0
 NEED = Need(count=6, checkable=3, at_least=2)
 
 
-class Broken(Exception):
-    """Something else is wanted."""
-
-
 @pytest.fixture(scope="module")
-def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ChildPool, socket.socket]]:
+def pool(
+    interruptible_zygote: tuple[Zygote, socket.socket], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[ChildPool, socket.socket]:
     """Return a child pool, and the socket on which any message interrupts its waits."""
+    zygote, engine = interruptible_zygote
     scratch = tmp_path_factory.mktemp("prefetch")
-    ours, theirs = socket.socketpair()
-
-    def check() -> None:
-        theirs.recv(1)
-        raise Broken
-
-    interrupts = Interrupts(theirs.fileno(), check)
-    with ours, theirs, forked_zygote(scratch / "children", interrupts) as zygote:
-        yield ChildPool(quick_task(), scratch, zygote, offered()), ours
+    return ChildPool(quick_task(), scratch, zygote, offered()), engine
 
 
 @pytest.fixture
@@ -65,11 +56,11 @@ def test_an_examination_that_is_broken_off_leaves_nothing_half_known(
     reference = Reference(pool[0], REFERENCE, "reference.py")
 
     def break_off(*_: object) -> None:
-        raise Broken
+        raise Interrupted
 
     with monkeypatch.context() as patch:
         patch.setattr(Loaded, "vary", break_off)
-        with pytest.raises(Broken):
+        with pytest.raises(Interrupted):
             reference.examine()
     assert not reference.examined
     reference.examine()
@@ -163,7 +154,7 @@ def test_what_is_there_is_not_drawn_again(
     prefetched.fill()
     prefetched.verification_inputs().close()
     prefetched.timed(NEED).close()
-    with pytest.raises(Broken):
+    with pytest.raises(Interrupted):
         prefetched.verification_inputs()
 
 
@@ -171,7 +162,7 @@ def test_broken_off_it_keeps_what_is_whole_and_starts_again(
     prefetched: Prefetched, pool: tuple[ChildPool, socket.socket]
 ) -> None:
     pool[1].send(b"!")
-    with pytest.raises(Broken):
+    with pytest.raises(Interrupted):
         prefetched.fill()
     prefetched.fill()
     prefetched.verification_inputs().close()
