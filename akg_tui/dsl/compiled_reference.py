@@ -50,6 +50,10 @@ class ModelNew(Model):
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
+        import torch._inductor.config
+
+        # The judge builds with more threads than it times with: for these it would be built anew.
+        torch._inductor.config.cpp.threads = {threads}
         self.compile(mode="{mode}")
 '''
 
@@ -59,7 +63,8 @@ def kernel_of(task: Task, reference: str, baseline: CompileBaseline) -> str:
 
     Raises `UnknownConstant` if the reference has no such constants.
     """
-    return as_judged(reference, task).rstrip("\n") + _TAIL.format(mode=_MODES[baseline])
+    text = as_judged(reference, task).rstrip("\n")
+    return text + _TAIL.format(mode=_MODES[baseline], threads=task.timing.threads)
 
 
 def terms_of(task: Task) -> Task:
