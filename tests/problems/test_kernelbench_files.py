@@ -371,19 +371,7 @@ ONE_BY_ONE = module_of(
 )
 
 
-def test_a_call_that_takes_too_long_is_fitted_from_small_sizes(
-    probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(size_search, "LONGEST_S", LONGEST_S)
-    path = tmp_path / "one_by_one.py"
-    path.write_text(ONE_BY_ONE)
-    task = NewTask(folder=tmp_path / "task", origin=path, fit=True, own_seed=False)
-    made = make_task(task, lambda line: None, probe)
-    assert made.task.reference.constants.keys() == {"rows"}
-    assert made.task.reference.constants["rows"] >= 16
-
-
-def test_cases_that_take_too_long_leave_a_task_of_the_sizes_as_stated(
+def test_cases_that_take_too_long_leave_a_task_that_is_fitted_from_small_sizes(
     probe: SizeProbe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(size_search, "LONGEST_S", LONGEST_S)
@@ -400,6 +388,7 @@ def test_cases_that_take_too_long_leave_a_task_of_the_sizes_as_stated(
     assert len(left) == 3
     assert "a call needs more memory or time than it may use" in left[1]
     assert made.task.cases == ()
+    assert made.task.reference.constants.keys() == {"rows"}
     assert 16 <= made.task.reference.constants["rows"] < 1 << 14
 
 

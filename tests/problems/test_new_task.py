@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from akg_tui.cli import main
+from akg_tui.core.measurement import FailureKind
 from akg_tui.core.task import Target, Task
 from akg_tui.dsl.cuda_calls import read_functions
 from akg_tui.engine.size_search import SizeSearch
@@ -22,6 +23,7 @@ from akg_tui.problems.seeds import UNWRITTEN
 from akg_tui.sizing.size_probe import SizeProbe
 from akg_tui.store.errors import BadTask
 from akg_tui.store.task_folder import TaskFolder, load_task
+from tests.judging import Evaluated
 from tests.problems.conftest import SETS, module_of, names_in
 from tests.problems.test_kernelbench_files import UNDECIDED
 
@@ -63,10 +65,7 @@ def test_a_public_file_is_fitted_seeded_and_found_correct(
     assert 3 * 4 * sizes["batch_size"] * sizes.get("dim", 393216) <= GIB // 64
     assert task.task.target.dsl == "torch"
     assert f"- Origin: `{SOFTMAX}`" in (folder / "README.md").read_text()
-    assert main(["eval", str(folder), "--verify", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["outcome"], found["timed"], found["ratio"]) == ("correct", False, None)
-    assert len(found["errors"]) > 10
+    assert "the first kernel is correct" in lines  # it was verified as by `eval --verify`
 
 
 def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
@@ -499,7 +498,9 @@ ATTENTION = module_of(
 )
 
 
-def test_inputs_that_decide_too_little_are_multiplied(probe: SizeProbe, tmp_path: Path) -> None:
+def test_inputs_that_decide_too_little_are_multiplied(
+    probe: SizeProbe, tmp_path: Path, evaluated: Evaluated
+) -> None:
     task, told = made(probe, tmp_path / "task", ATTENTION)
     assert task.task.correctness.free_inputs == ("unused",)
     (note,) = (line for line in told if "multiplied" in line)
@@ -511,12 +512,12 @@ def test_inputs_that_decide_too_little_are_multiplied(probe: SizeProbe, tmp_path
     assert (query @ key.T).std() > 10 * 32**0.5 * 0.0046**2
     assert value.std() < 2
     assert unused.max() <= 1
-    (tmp_path / "task/kernel.py").write_text(
+    mean = (
         "import torch\n\n\nclass ModelNew(torch.nn.Module):\n"
         "    def forward(self, query, key, value, unused):\n"
         "        return value.mean(0).expand(16, 32).contiguous()\n"
     )
-    assert main(["eval", str(tmp_path / "task"), "--json"]) != 0
+    assert evaluated(task.task, task.reference, mean).failure is FailureKind.WRONG
 
 
 @pytest.mark.usefixtures("shared_probe")

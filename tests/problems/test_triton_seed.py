@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +11,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from akg_tui.cli import main
 from akg_tui.core.kernel.knobs import find_knobs
+from akg_tui.core.measurement import Outcome
 from akg_tui.core.task import Target, Task
 from akg_tui.engine.task_draft import NewTask
 from akg_tui.engine.task_making import make_task
@@ -21,6 +20,8 @@ from akg_tui.problems.inductor.generated import Generated, Given, TritonConfig, 
 from akg_tui.problems.inductor.module import NoSeed
 from akg_tui.problems.inductor.seed import kernel_of
 from akg_tui.sizing.size_probe import SizeProbe
+from akg_tui.store.task_folder import TaskFolder
+from tests.judging import Evaluated
 
 PROBLEM = """import torch
 import torch.nn as nn
@@ -78,19 +79,20 @@ def generator() -> Iterator[SizeProbe]:
         yield running
 
 
-def made(probe: SizeProbe, folder: Path, text: str, *, arch: str = "") -> str:
+def made(probe: SizeProbe, folder: Path, text: str, *, arch: str = "") -> TaskFolder:
     origin = folder.with_suffix(".py")
     origin.write_text(text)
     task = NewTask(
         folder=folder, origin=origin, inductor=True, own_seed=False, dsl="triton", arch=arch
     )
-    return make_task(task, lambda _: None, probe).kernel.text
+    return make_task(task, lambda _: None, probe)
 
 
 def test_the_generated_triton_is_correct_tunable_and_runs_without_inductor(
-    generator: SizeProbe, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    generator: SizeProbe, tmp_path: Path, evaluated_in_triton: Evaluated
 ) -> None:
-    kernel = made(generator, tmp_path / "task", PROBLEM)
+    task = made(generator, tmp_path / "task", PROBLEM)
+    kernel = task.kernel.text
     assert "Triton for sm_80" in kernel.splitlines()[1]
     readme = (tmp_path / "task" / "README.md").read_text()
     assert "- Triton is generated for sm_80\n" in readme
@@ -104,9 +106,8 @@ def test_the_generated_triton_is_correct_tunable_and_runs_without_inductor(
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert main(["eval", str(tmp_path / "task"), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["outcome"] == "correct", told["message"]
+    found = evaluated_in_triton(task.task, task.reference, kernel, timed=False, whole=True)
+    assert found.outcome is Outcome.CORRECT, found.message
 
 
 def test_an_arch_that_it_can_not_be_generated_for_is_told(
@@ -124,7 +125,7 @@ def test_an_arch_that_it_can_not_be_generated_for_is_told(
 
 def test_a_scan_has_its_own_inner_function(generator: SizeProbe, tmp_path: Path) -> None:
     text = PROBLEM.replace("y / y.sum(-1, keepdim=True), y.sum(0)", "torch.cumsum(y, 1)")
-    kernel = made(generator, tmp_path / "task", text)
+    kernel = made(generator, tmp_path / "task", text).kernel.text
     assert "tl.associative_scan(" in kernel
     assert "_triton_helper_fn" not in kernel.replace("0_triton_helper_fn", "")
 
