@@ -98,7 +98,8 @@ class Examination:
         draft = self.draft
         task = draft.task()
         free = (*task.correctness.free_inputs, *ignoring)
-        correctness = replace(task.correctness, free_inputs=free, inputs={})
+        # Which dimensions can differ is the judge's own question: a call of the reference for each.
+        correctness = replace(task.correctness, free_inputs=free, inputs={}, fixed_shape=True)
         task = replace(task, correctness=correctness)
         found: list[Answer] = []
         kept: list[Case] = []
