@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from akg_tui.evaluate.processes.worker import Zygote
 
 
+AS_DRAWN = Correctness(trials=2, values="drawn", fixed_shape=True)
+"""The rules of tests that are not about inputs: a kernel is called on few."""
+
+
 def quick_task(correctness: Correctness | None = None, **timing: float) -> Task:
     """Return a task that is judged in as little time as can be."""
     limits = {"budget_s": 2.0, "call_timeout_s": 2.0, "build_timeout_s": 60.0} | timing
@@ -169,5 +173,5 @@ def evaluating(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> Eval
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def judge(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Judge]:
-    async with Judge(quick_task(), REFERENCE, tmp_path_factory.mktemp("judge")) as running:
+    async with Judge(quick_task(AS_DRAWN), REFERENCE, tmp_path_factory.mktemp("judge")) as running:
         yield running

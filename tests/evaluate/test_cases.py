@@ -11,13 +11,13 @@ from msgspec import structs
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome, Progress
 from akg_tui.core.phases import Verdict
-from akg_tui.core.task import Case, Task, Timing
+from akg_tui.core.task import Case, Correctness, Task, Timing
 from akg_tui.core.verdict import decide_verdict
 from akg_tui.evaluate.statistics import Standing
 from akg_tui.evaluate.timing import Runners, TimingResult
 from akg_tui.evaluate.timing_samples import ClusterRunner
 from tests.evaluate.test_timing import FakeClusterRunner, stage_of, timed_case
-from tests.judging import Evaluated, quick_task
+from tests.judging import AS_DRAWN, Evaluated, quick_task
 
 REFERENCE = """
 import torch
@@ -55,15 +55,15 @@ WIDE_SLOW = RIGHT.replace(
 NARROW_SLOW = WIDE_SLOW.replace("> 64", "<= 64")
 
 
-def task_of(*cases: Case, **timing: float) -> Task:
-    return structs.replace(quick_task(**timing), cases=cases)
+def task_of(*cases: Case, rules: Correctness | None = None, **timing: float) -> Task:
+    return structs.replace(quick_task(rules, **timing), cases=cases)
 
 
 NARROW, WIDE = Case("narrow"), Case("wide", {"ROWS": 32, "COLUMNS": 500}, 3.0)
 
 
 def test_a_right_kernel_is_timed_in_every_case(evaluated: Evaluated) -> None:
-    task = task_of(NARROW, WIDE, budget_s=0.3)
+    task = task_of(NARROW, WIDE, rules=AS_DRAWN, budget_s=0.3)
     found: Measurement = evaluated(task, REFERENCE, RIGHT)
     assert found.outcome is Outcome.CORRECT, found
     assert [case.name for case in found.cases] == ["narrow", "wide"]
@@ -108,7 +108,7 @@ def test_a_kernel_that_is_slower_in_one_case_is_refused_with_its_name(
 ) -> None:
     # Far faster in the other case: without a gain the comparison may end before the loss is sure.
     heavy = structs.replace(NARROW, weight=1000.0)
-    task = task_of(heavy, WIDE, budget_s=20.0)
+    task = task_of(heavy, WIDE, rules=AS_DRAWN, budget_s=20.0)
     found = evaluated(task, REFERENCE, WIDE_SLOW, incumbent=NARROW_SLOW)
     assert found.outcome is Outcome.CORRECT, found
     assert [case.slower for case in found.cases] == [False, True]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core.measurement import FailureKind, Measurement, Outcome
-from akg_tui.core.task import Correctness
 from benchmarks.judge.ordinary.windows import module
-from tests.judging import Evaluated, quick_task
+from tests.judging import AS_DRAWN, Evaluated, quick_task
 
 EIGHT = "torch.randn{0}.to(torch.{1})"
 
@@ -146,7 +146,7 @@ def test_a_wrong_kernel_fails(evaluated: Evaluated, name: str) -> None:
 def test_other_bits_of_the_same_input_are_found_where_a_task_demands_equal_ones(
     evaluated: Evaluated,
 ) -> None:
-    checked = quick_task(Correctness(trials=1, deterministic=True))
+    checked = quick_task(replace(AS_DRAWN, deterministic=True))
     moving = QUANTIZED.replace(
         "return (x / scale).to", "return (x / scale * (1 + torch.rand(1) * 2e-2)).to"
     ).replace("Model(", "ModelNew(")

@@ -40,7 +40,7 @@ from tests.evaluate.attacks import (
 from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel
 from tests.evaluate.test_build_cache import AT_LOAD, TOO_MUCH
 from tests.evaluate.test_processes import Engine, appears, tree
-from tests.judging import is_running, quick_task
+from tests.judging import AS_DRAWN, is_running, quick_task
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -118,7 +118,8 @@ async def world(outside: dict[str, object]) -> AsyncIterator[World]:
     os.environ["ANTHROPIC_API_KEY"] = "sk-stolen"
     folder = Path(str(outside["folder"]))
     task = replace(
-        quick_task(call_timeout_s=1.0, build_timeout_s=20.0), sandbox=Sandbox(memory_gb=1.25)
+        quick_task(AS_DRAWN, call_timeout_s=1.0, build_timeout_s=20.0),
+        sandbox=Sandbox(memory_gb=1.25),
     )
     arm = platform.machine() != "x86_64"
     numbers = {
@@ -264,7 +265,7 @@ async def test_without_namespaces_the_other_walls_hold(world: World) -> None:
     if platform.machine() not in {"x86_64", "aarch64"}:
         pytest.skip("the weaker kernel is made for other machines")
     run = world.folder / "other run"
-    task = quick_task(call_timeout_s=1000.0, build_timeout_s=20.0)
+    task = quick_task(AS_DRAWN, call_timeout_s=1000.0, build_timeout_s=20.0)
     below = (sys.executable, "-m", "tests.evaluate.weaker", "namespaces", "--")
     engine = Engine(task, WEIGHTED, run / "scratch", below=below)
     # It is built once, in a folder that is copied here.

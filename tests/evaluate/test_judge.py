@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from akg_tui.core.measurement import FailureKind, Interval, Outcome
 from akg_tui.core.phases import Verdict
-from akg_tui.core.task import Correctness
 from akg_tui.core.verdict import decide_verdict
 from akg_tui.evaluate import Judge, noise, statistics
 from tests.evaluate.kernels import PLAIN, REFERENCE, SLOW, kernel
-from tests.judging import Evaluated, quick_task
+from tests.judging import AS_DRAWN, Evaluated, quick_task
 
 IN_SESSION = pytest.mark.asyncio(loop_scope="session")
 
@@ -221,6 +221,6 @@ def test_a_kernel_is_verified_with_two_threads_unless_the_same_bits_are_demanded
     found = evaluated(quick_task(), REFERENCE, source)
     assert found.failure is FailureKind.CALL, found
     assert "AssertionError: (2, '2')" in found.message
-    task = quick_task(Correctness(trials=2, deterministic=True))
+    task = quick_task(replace(AS_DRAWN, deterministic=True))
     found = evaluated(task, REFERENCE, source, timed=False)
     assert found.outcome is Outcome.CORRECT, found

@@ -32,7 +32,7 @@ from akg_tui.evaluate.targets.lease import (
     lease_of,
 )
 from tests.evaluate.kernels import PLAIN, REFERENCE, kernel
-from tests.judging import Evaluated, quick_task
+from tests.judging import AS_DRAWN, Evaluated, quick_task
 
 HOLD = """
 import sys, time
@@ -75,7 +75,7 @@ def test_a_kernel_is_verified_while_another_run_times_and_its_wait_is_told_and_m
                 other.kill()
 
         mine = Claim(str(path), "this run")
-        task = quick_task(budget_s=0.3)
+        task = quick_task(AS_DRAWN, budget_s=0.3)
         found = evaluated(task, REFERENCE, PLAIN, lease=mine, report=report)
     assert found.outcome is Outcome.CORRECT, found
     assert found.ratio is not None
@@ -142,7 +142,7 @@ async def test_an_evaluation_that_yields_is_cancelled_while_another_run_times(
 ) -> None:
     path = tmp_path / "timing.lock"
     mine = Claim(str(path), "this run")
-    task = quick_task(budget_s=0.3)
+    task = quick_task(AS_DRAWN, budget_s=0.3)
     async with Judge(task, REFERENCE, tmp_path / "scratch", lease=mine) as judge:
         judge.yields = True
         with another_holds(path), pytest.raises(EvaluationCancelled):
