@@ -622,7 +622,7 @@ class Results:
             The address can't be read, the strides have gaps or overlaps, or the stride class is
             worse than allowed (the check in a kernel's own process can't be trusted).
         """
-        claimed = iter(self._claimed(addresses))
+        claimed = iter(self._address_format.unpack_from(addresses.map, 0))
         found: list[torch.Tensor] = []
         for index, tensor in enumerate(self._outputs.tensors):
             address, *strides = itertools.islice(claimed, 1 + len(tensor.shape))
@@ -642,6 +642,3 @@ class Results:
         steps = zip(tensor.shape, strides, strict=True)
         known = tuple(stride if extent > 1 else 1 for extent, stride in steps)
         return msgspec.structs.replace(tensor, stride=known) if tensor.bytes else tensor
-
-    def _claimed(self, addresses: SharedMemory) -> tuple[int, ...]:
-        return self._address_format.unpack_from(addresses.map, 0)

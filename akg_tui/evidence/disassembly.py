@@ -17,6 +17,7 @@ MOST_TEXT = 160
 
 _FUNCTION = re.compile(r"^[0-9a-f]+ <(?P<name>.+)>:$")
 _PLACE = re.compile(r"^(?P<path>\S.*):(?P<line>\d+)(?: \(discriminator \d+\))?$")
+_PADDING = ("nop", "data16", "cs nop", "xchg   %ax,%ax", "int3")
 _INSTRUCTION = re.compile(r"^\s+(?P<address>[0-9a-f]+):\t(?P<text>.+)$")
 _TARGET = re.compile(r"^(?P<op>\S+(?: [a-z]+)?)\s+(?:\S+, ?)*?(?P<address>[0-9a-f]+) <(?P<to>.+)>$")
 # x86: ja, jne, loop …; AArch64: b, b.ne, cbz, tbnz …
@@ -64,7 +65,7 @@ def read_functions(
             if rows and _wanted(name):
                 room = MOST_ROWS - kept if len(functions) < MOST_FUNCTIONS else 0
                 # Padding that aligns the next function is no code of this one.
-                while rows and _pads(rows[-1].text):
+                while rows and rows[-1].text.startswith(_PADDING):
                     rows.pop()
                 cut += max(0, len(rows) - room)
                 if taken := rows[: max(0, room)]:
@@ -80,10 +81,6 @@ def read_functions(
 
 def _wanted(name: str) -> bool:
     return not (name in _NOT_OF_THE_KERNEL or name.endswith("@plt") or ".plt" in name)
-
-
-def _pads(text: str) -> bool:
-    return text.startswith(("nop", "data16", "cs nop", "xchg   %ax,%ax", "int3"))
 
 
 def _raw(address: str, text: str, line: int, function: str) -> _Raw:
