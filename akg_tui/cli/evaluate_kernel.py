@@ -361,9 +361,8 @@ def _print_metrics_and_errors(measured: Measurement) -> None:
     errors: Any = measured.errors
     good = [each for each in errors if each.share is not None and each.share <= 1]
     if good:
-        print(
-            f"right on {len({each.label for each in good})} kinds of input; nearest to its limit:"
-        )
+        kinds = len({each.label for each in good})
+        print(f"kinds of input that it is right on: {kinds}; nearest to its limit:")
     for near in nearest_errors(good):
         share = f"{near.error:.2g} of {near.tolerance:.2g}" if near.tolerance else "equal"
         print(f"  {near.dtype or 'results'} {share}: {one_line(near.label)}")

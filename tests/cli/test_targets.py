@@ -164,7 +164,7 @@ def test_eval_says_in_words_that_nothing_was_timed(capsys: pytest.CaptureFixture
         "correct: verified only: Triton's interpreter says nothing about time",
         "Mean R: 0.5 – 0.75",
         "rows: not a finite number",
-        "right on 1 kinds of input; nearest to its limit:",
+        "kinds of input that it is right on: 1; nearest to its limit:",
         "  float32 1e-07 of 2e-06: as drawn",
         "  int64 equal: as drawn",
         "large values: error 3e-05 > 2e-06",
