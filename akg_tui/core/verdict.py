@@ -14,9 +14,6 @@ from msgspec import Struct
 from akg_tui.core.measurement import CaseTiming, Interval, Measurement, Outcome
 from akg_tui.core.phases import Verdict
 
-MOST_SPREAD = 100.0
-"""The largest half of an interval that is written as a number; above it, it says nothing."""
-
 MOST_CASES = 3
 """The cases that a reason names."""
 
@@ -36,10 +33,13 @@ def percent(interval: Interval) -> str:
 
 
 def plus_minus(interval: Interval) -> str:
-    """Return a ratio with the larger half of its interval, for example ``1.02 ± 0.03``."""
+    """Return ``1.02 ± 0.03``, the larger half of the interval, or ``0.08 (0.01 to 0.46)``.
+
+    The ends of an interval are told where its half is larger than half of the ratio.
+    """
     half = max(interval.high - interval.ratio, interval.ratio - interval.low)
-    if half > MOST_SPREAD:
-        return f"{interval.ratio:.2f} ± more than {MOST_SPREAD:g}"
+    if half > interval.ratio / 2:
+        return f"{interval.ratio:.2g} ({interval.low:.2g} to {interval.high:.2g})"
     places = 2 if half >= 0.01 else 3
     return f"{interval.ratio:.{places}f} ± {half:.{places}f}"
 

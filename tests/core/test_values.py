@@ -166,7 +166,7 @@ def test_a_discard_says_what_gain_is_excluded() -> None:
         "1.02 ± 0.03, no gain proved: a gain above 5 % is excluded at 98 %"
     )
     none = Measurement(outcome=Outcome.CORRECT, ratio=Interval(1.0, 0.1, 8.0, 0.99))
-    assert decide_verdict(none, 0.01).reason == "1.00 ± 7.00, no gain proved"
+    assert decide_verdict(none, 0.01).reason == "1 (0.1 to 8), no gain proved"
 
 
 def test_a_reason_says_first_that_the_machine_was_too_busy() -> None:
