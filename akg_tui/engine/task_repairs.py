@@ -107,7 +107,7 @@ class Examination:
         for case in task.cases or (None,):
             changed = replace(task.reference, constants=task.constants(case))
             try:
-                found.append(self.search.examine(replace(task, reference=changed)))
+                found.append(self.search.examine(replace(task, reference=changed, cases=())))
             except ReferenceRefused as error:
                 if case is None or error.fault.kind is FaultKind.TOO_LOOSE:
                     raise

@@ -29,7 +29,7 @@ from akg_tui.evaluate.processes.child_pool import ChildPool
 from akg_tui.evaluate.processes.draws import secret_bits
 from akg_tui.evaluate.processes.worker import EvaluationFailure, Interrupts, Zygote
 from akg_tui.evaluate.protocol.child_protocol import Plan
-from akg_tui.evaluate.reference import ALTERED_CPU_S, Reference
+from akg_tui.evaluate.reference import Reference
 from akg_tui.evaluate.reference_fault import Fault
 from akg_tui.evaluate.sandbox import confinement, process_watch, protections
 from akg_tui.evaluate.sandbox.protections import Protection
@@ -44,7 +44,7 @@ CHILDREN = Path("children")
 
 EXAMINED_CPU_S = 5.0
 """More CPU time than the judge has to find inputs that decide nothing, so that what passes here is
-not refused by it. The cases of a task share it, down to the judge's own time for each."""
+not refused by it."""
 
 
 def main(arguments: list[str]) -> None:
@@ -125,8 +125,7 @@ def _answer(pool: ChildPool, ask: Ask) -> Answer:
     if ask.question == "examine":
         reference = Reference(pool, ask.source, ask.filename, ask.task.constants())
         with contextlib.closing(reference):
-            shared_s = EXAMINED_CPU_S / max(1, len(ask.task.cases))
-            reference.examine(max(ALTERED_CPU_S, shared_s))
+            reference.examine(EXAMINED_CPU_S)
             held = reference.sample_held
         return Answer(
             structures=reference.named_structures,
