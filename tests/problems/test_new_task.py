@@ -65,7 +65,11 @@ def test_a_public_file_is_fitted_seeded_and_found_correct(
     assert 3 * 4 * sizes["batch_size"] * sizes.get("dim", 393216) <= GIB // 64
     assert task.task.target.dsl == "torch"
     assert f"- Origin: `{SOFTMAX}`" in (folder / "README.md").read_text()
-    assert "the first kernel is correct" in lines  # it was verified as by `eval --verify`
+    assert "the first kernel is correct" in lines
+    assert main(["eval", str(folder), "--verify", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["outcome"], found["timed"], found["ratio"]) == ("correct", False, None)
+    assert len(found["errors"]) > 10
 
 
 def test_sizes_that_do_not_fit_are_refused_in_a_line_with_sizes_that_do(
