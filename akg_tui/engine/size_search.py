@@ -360,7 +360,8 @@ class SizeSearch:
         look = self._looker(values, start, cost)
         found = grown(start, look, 1.0, self._roles_of(values, start))
         if found is None and self._refused:
-            raise self._refused  # for another reason than its sizes
+            why = f"a call takes too long, and with smaller sizes: {self._refused.fault.reason}"
+            raise ReferenceRefused(replace(self._refused.fault, reason=why), self._filename)
         return self._changed(values, start, found)
 
     def _roles_of(self, values: Values, start: Mapping[str, int]) -> dict[str, Role]:

@@ -103,7 +103,7 @@ class TaskFitting:
             if found is None:
                 if not hopeless:
                     search.measured(draft.values)  # it may fail for another reason
-                raise draft.refusal(f"{_need(needs)}, and no number lowers that")
+                raise draft.refusal(f"{_need(needs)}, and no sizes were found that fit")
             draft.values = found
         elif hopeless:
             stated = {n: v for n, v in (found or {}).items() if v != draft.values.get(n)}

@@ -31,8 +31,8 @@ TEST = "test_"
 HARNESS = ("utils", "data_utils", "sys", "os")
 """Modules that only the test needs."""
 
-RANDOM = ("rand", "normal", "bernoulli", "multinomial", "uniform")
-"""How the names of functions begin or end that draw numbers."""
+RANDOM = ("normal", "bernoulli", "multinomial", "uniform")
+"""Functions that draw numbers, beside those whose names begin with `rand`."""
 
 _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 """Code after the reference's function; `helpers` draw inputs as the set's harness does."""
@@ -40,8 +40,8 @@ _TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 VARIED = (
     "the test calls it with constants, which a kernel could remember: floats are multiplied by "
-    "random factors from 0.5 to 2 (a square matrix by one), integers that are not sorted are "
-    "shuffled"
+    "random factors from 0.5 to 2 (a symmetric matrix by one), integers and vectors that are not "
+    "sorted are shuffled"
 )
 
 
@@ -55,19 +55,21 @@ class _Call:
     @property
     def is_drawn(self) -> bool:
         """Whether an input is drawn at random."""
-        nodes = [node for part in (*self.needed, self.call) for node in ast.walk(part)]
-        called = {getattr(n, "attr", getattr(n, "id", "")) for n in nodes}
-        return any(name.startswith(RANDOM) or name.strip("_") in RANDOM for name in called)
+        nodes = [n for part in (*self.needed, self.call) for n in ast.walk(part)]
+        called = {ast.unparse(n.func).rpartition(".")[2] for n in nodes if isinstance(n, ast.Call)}
+        return any(name.startswith("rand") or name.strip("_") in RANDOM for name in called)
 
     @property
-    def rank(self) -> tuple[bool, bool, bool]:
-        """Calls whose inputs are drawn come last, before them those with a number to vary, which is
-        not 0; those that write to a given tensor come first.
+    def rank(self) -> tuple[bool, bool, int, bool]:
+        """Calls out of training come last, without dropout; before them those whose inputs are
+        drawn, then those with a number to vary, which is not 0, floats after integers; those that
+        write to a given tensor come first.
         """
+        given = {each.arg: ast.unparse(each.value) for each in self.call.keywords}
         nodes = [n for part in (*self.needed, *self.call.args) for n in ast.walk(part)]
-        numbers = [n.value for n in nodes if isinstance(n, ast.Constant)]
-        varies = any(each for each in numbers if isinstance(each, int | float))
-        return self.is_drawn, varies, all(each.arg != "out" for each in self.call.keywords)
+        kinds = {type(n.value) for n in nodes if isinstance(n, ast.Constant) and n.value}
+        varies = 2 if float in kinds else int(int in kinds)
+        return given.get("training") == "False", self.is_drawn, varies, "out" not in given
 
 
 def is_tested(module: ast.Module) -> bool:
@@ -134,9 +136,7 @@ def _refuse_triton(path: Path, module: ast.Module) -> None:
                     raise BadTask(path, statement.lineno, statement.name, message)
 
 
-def _tested(
-    path: Path, module: ast.Module, tests: Sequence[ast.FunctionDef]
-) -> ast.FunctionDef:  # fmt: skip
+def _tested(path: Path, module: ast.Module, tests: Sequence[ast.stmt]) -> ast.FunctionDef:
     """Return the function of the module that its tests call most."""
     called = Counter(
         node.func.id
@@ -167,9 +167,7 @@ def _chosen(path: Path, function: ast.FunctionDef, tests: Sequence[ast.FunctionD
     return max(enumerate(taking), key=lambda each: (each[1].rank, each[0]))[1]
 
 
-def _calls(
-    body: Sequence[ast.stmt], before: tuple[ast.stmt, ...], name: str
-) -> Iterator[_Call]:  # fmt: skip
+def _calls(body: Sequence[ast.stmt], before: tuple[ast.stmt, ...], name: str) -> Iterator[_Call]:
     """Yield the calls of a function, each with the statements before it that it needs.
 
     Of a loop the first pass counts.
@@ -208,7 +206,10 @@ def _needed(call: ast.Call, before: Sequence[ast.stmt]) -> tuple[ast.stmt, ...]:
         if isinstance(statement, ast.Expr | ast.Assign | ast.AugAssign) and not changed:
             changed = _owner(statement)
         if changed & names:
-            names |= used_by(statement)
+            if isinstance(statement, ast.Assign) and (bound := bound_by(statement)):
+                names = names - bound | used_by(statement.value)
+            else:
+                names |= used_by(statement)
             found.insert(0, statement)
     return tuple(found)
 

@@ -799,27 +799,43 @@ def test_constants_of_a_test_are_varied_and_its_seed_is_left_out(tmp_path: Path)
     made = names_in(found.reference)
     draws = [made["get_inputs"]() for _ in range(20)]
     for x, at, flags in draws:
-        assert (x[0], x[1].clamp(-8, -2), x[2].clamp(4, 16)) == tuple(x)
+        low, zero, high = sorted(x.tolist())
+        assert (-8 <= low <= -2, zero, 4 <= high <= 16) == (True, 0.0, True)
         assert ({*at.tolist()} <= {0, 1, 2}, flags.dtype) == (True, torch.bool)
     assert all(len({tuple(draw[i].tolist()) for draw in draws}) > 1 for i in range(3))
     path.write_text(f"{head}    torch.manual_seed(1)\n    f(torch.rand(4), 0, 1)\n")
     assert "manual_seed" not in read_problem(path).reference
 
 
+def test_the_call_with_floats_is_taken_with_the_last_of_each_name(tmp_path: Path) -> None:
+    path = tmp_path / "calls.py"
+    calls = ("[1.0, -2.0]", "[[0.5, 2.0]]", "[3, 4]")
+    lines = [f"    x = torch.tensor({each})\n    f(x)\n" for each in calls]
+    test = "".join(lines) + "    x = torch.zeros(3, 3)\n    f(x)\n"
+    head = "import torch\ndef f(x, normal_size=1, training=True): return x.sign()\ndef test_f():\n"
+    path.write_text(head + test)
+    reference = read_problem(path).reference
+    assert "def get_inputs():\n    x = torch.tensor([[0.5, 2.0]])\n    return" in reference
+    path.write_text(f"{head}    f(torch.ones(2), normal_size=2)\n")
+    assert "_varied([torch.ones(2)])" in read_problem(path).reference  # not drawn by `normal`
+    path.write_text(f"{head}    f(torch.rand(2), training=False)\n    f(torch.rand(3))\n")
+    assert "torch.rand(2)" in read_problem(path).reference
+
+
 def test_constants_stay_valid_where_they_are_varied(tmp_path: Path) -> None:
     path = tmp_path / "solve.py"
-    given = (
-        "torch.tensor([[4.0, 3.9], [3.9, 4.0]]), torch.tensor([0, 1, 3]), torch.tensor([1, 2, 0])"
-    )
-    body = "return torch.linalg.cholesky(a), offsets.diff(), order"
+    given = ("[[4.0, 3.9], [3.9, 4.0]]", "[0, 1, 3]", "[1, 2, 0]", "[0.5, 1.0, 2.0]")
+    body = "return torch.linalg.cholesky(a), offsets.diff(), order, bounds"
+    call = f"f({', '.join(f'torch.tensor({each})' for each in given)})"
     path.write_text(
-        f"import torch\ndef f(a, offsets, order): {body}\ndef test_f():\n    f({given})\n"
+        f"import torch\ndef f(a, offsets, order, bounds): {body}\ndef test_f():\n    {call}\n"
     )
     made = names_in(read_problem(path).reference)
     draws = [made["Model"]()(*made["get_inputs"]()) for _ in range(20)]  # raises unless definite
-    for _, lengths, order in draws:
+    for _, lengths, order, bounds in draws:
         assert (lengths.tolist(), sorted(order.tolist())) == ([1, 2], [0, 1, 2])
-    for varies in (0, 2):
+        assert bounds.tolist() == sorted(bounds.tolist())
+    for varies in (0, 2, 3):
         assert len({tuple(draw[varies].flatten().tolist()) for draw in draws}) > 1
 
 
