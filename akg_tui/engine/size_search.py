@@ -407,11 +407,7 @@ def is_too_large(error: ReferenceRefused) -> bool:
 
 def free_memory() -> int:
     """Return the bytes that this process's machine or control group can still give."""
-    lines = Path("/proc/meminfo").read_text("ascii").splitlines()
-    sizes = {
-        name: int(rest.split()[0]) << 10 for name, _, rest in (s.partition(":") for s in lines)
-    }
-    free = sizes.get("MemAvailable", sizes["MemFree"])
+    free = int(_text("/proc/meminfo").partition("MemAvailable:")[2].split()[0]) << 10
     group = next((s[4:] for s in _text("/proc/self/cgroup").splitlines() if s[:3] == "0::"), "")
     for folder in (Path("/sys/fs/cgroup") / group.lstrip("/"), Path("/sys/fs/cgroup")):
         most, used = _text(folder / "memory.max").strip(), _text(folder / "memory.current").strip()

@@ -61,9 +61,8 @@ class _Call:
 
     @property
     def rank(self) -> tuple[bool, bool, int, bool]:
-        """Calls out of training come last, without dropout; before them those whose inputs are
-        drawn, then those with a number to vary, which is not 0, floats after integers; those that
-        write to a given tensor come first.
+        """Calls out of training (without dropout) come last, before them those with drawn inputs,
+        with floats to vary, with integers to vary; those that write to a given tensor come first.
         """
         given = {each.arg: ast.unparse(each.value) for each in self.call.keywords}
         nodes = [n for part in (*self.needed, *self.call.args) for n in ast.walk(part)]
@@ -241,11 +240,9 @@ def _split(
     parameters: list[str] = []
     inputs: list[str] = []
     texts: list[str] = []
-    given = [(None, each) for each in chosen.call.args]
-    for place, (key, value) in enumerate(
-        [*given, *((each.arg, each.value) for each in chosen.call.keywords)]
-    ):
-        if isinstance(value, ast.Starred) or (key is None and place >= len(given)):
+    given = [*(ast.keyword(None, each) for each in chosen.call.args), *chosen.call.keywords]
+    for place, (key, value) in enumerate((each.arg, each.value) for each in given):
+        if isinstance(value, ast.Starred) or (not key and place >= len(chosen.call.args)):
             raise BadTask(path, value.lineno, function.name, "is called with unpacked arguments")
         plain = literals.get(value.id, value) if isinstance(value, ast.Name) else value
         calls = any(isinstance(node, ast.Call) for node in ast.walk(plain))

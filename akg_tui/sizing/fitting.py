@@ -140,25 +140,32 @@ def grown(
 ) -> dict[str, int] | None:
     """Return sizes whose cost is at most `limit`, grown from small ones; None if none is usable.
 
-    All start at the first of `SMALL` that the reference accepts, and each is doubled as far as the
-    limit allows, those that `shrunk` halves last first.
+    All start at the first of `SMALL` that the reference accepts, or else each at the smallest that
+    it accepts, as one may be tied to a number that stays. Each is doubled as far as the limit
+    allows, those that `shrunk` halves last first.
     """
     order = sorted(sizes, key=lambda name: (-roles.get(name, 0), sizes[name]))
-    found: Found | None = None
+    steps = dict.fromkeys(sizes, 0)
+
+    def looked(changed: Mapping[str, int]) -> Found | None:
+        return look({name: sizes[name] >> {**steps, **changed}[name] for name in sizes})
+
     for floor in SMALL:
-        halvings = {
-            name: max(size // max(floor, LEAST.get(roles.get(name, Role.BATCH), 2)), 1)
-            for name, size in sizes.items()
-        }
-        steps = {name: times.bit_length() - 1 for name, times in halvings.items()}
-        found = look({name: sizes[name] >> steps[name] for name in sizes})
-        if found is not None:
+        least = {name: max(floor, LEAST.get(roles.get(name, Role.BATCH), 2)) for name in sizes}
+        small = {name: (size // least[name] or 1).bit_length() - 1 for name, size in sizes.items()}
+        if looked(small):
+            steps = small
             break
+    else:
+        for name in reversed(order):
+            tried = reversed(range(1, sizes[name].bit_length() - 1))
+            steps[name] = next((step for step in tried if looked({name: step})), 0)
+    found = looked({})
     if found is None or found.cost > limit:
         return None
     for name in order:
         for step in reversed(range(steps[name])):
-            found = look({each: sizes[each] >> {**steps, name: step}[each] for each in sizes})
+            found = looked({name: step})
             if found is not None and found.cost > limit:
                 break
             if found is not None:

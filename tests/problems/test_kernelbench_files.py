@@ -361,6 +361,16 @@ def test_sizes_grow_from_small_ones_as_far_as_the_limit_allows_the_inner_ones_fi
     assert grown({"width": 6}, look, limit, roles) is None
 
 
+def test_sizes_grow_around_those_that_a_reference_fixes() -> None:
+    def look(sizes: Sizes) -> Found | None:
+        fixed = (sizes["heads"], sizes["width"]) == (32, 384)
+        return Found(math.prod(sizes.values())) if fixed and sizes["batch"] > 1 else None
+
+    start = {"heads": 32, "batch": 64, "width": 384, "rows": 4096}
+    found = grown(start, look, 32 * 384 * 64, {"batch": Role.BATCH, "rows": Role.ROWS})
+    assert found == {"heads": 32, "batch": 2, "width": 384, "rows": 32}
+
+
 LONGEST_S = dict.fromkeys(size_search.LONGEST_S, 1.0)
 
 ONE_BY_ONE = module_of(
