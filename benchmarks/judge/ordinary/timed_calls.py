@@ -130,10 +130,10 @@ TIMED_CALLS = (
         """), incumbent=repeated(3),
     ),
     Cheat(
-        "stale results after a fifth of a second", "PG: tells timed calls by the clock",
+        "stale results after an eighth of a second", "PG: tells timed calls by the clock",
         "results of timed calls are checked",
         kernel("""
-            late = time.monotonic() - self.began > 0.2
+            late = time.monotonic() - self.began > 0.125
             if late and self.last is not None and self.last.shape == x.shape:
                 return self.last
             self.last = torch.softmax(x, -1)
