@@ -25,8 +25,7 @@ from akg_tui.store.run_at_rest import RunAtRest
 from akg_tui.store.run_folder import RunFolder
 from akg_tui.store.run_list import summary_of
 from akg_tui.store.task_folder import load_task
-from akg_tui.view.attempt_rows import AttemptRows
-from akg_tui.view.comparison import side_of
+from akg_tui.view.attempt_rows import AttemptRows, side_of
 from akg_tui.view.run_rows import row_of, run_details
 from akg_tui.view.spans import plain
 from akg_tui.view.status import header, status

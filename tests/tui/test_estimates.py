@@ -7,8 +7,7 @@ import re
 from akg_tui.core.fold import fold
 from akg_tui.store.journal_format import inspect
 from akg_tui.store.run_list import summary_of
-from akg_tui.view.attempt_rows import AttemptRows
-from akg_tui.view.comparison import side_of
+from akg_tui.view.attempt_rows import AttemptRows, side_of
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.event_words import line_texts
 from akg_tui.view.plan_rows import plan_view

@@ -18,7 +18,7 @@ from akg_tui.core.verdict import decide_verdict
 from akg_tui.engine.run_scanner import ListedRun
 from akg_tui.store.run_list import RunSummary, summary_of
 from akg_tui.view.agent_rows import AgentList, agent_rows
-from akg_tui.view.comparison import between, side_of
+from akg_tui.view.attempt_rows import between, side_of
 from akg_tui.view.controls.completion import HintRefused, hint_command
 from akg_tui.view.evaluation_rows import EstimateHistory, eval_rows
 from akg_tui.view.formatting import sure

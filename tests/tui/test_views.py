@@ -27,8 +27,8 @@ from akg_tui.view.attempt_rows import (
     error_rows,
     metric_columns,
     metric_rows,
+    side_of,
 )
-from akg_tui.view.comparison import side_of
 from akg_tui.view.evaluation_rows import KEPT, EstimateHistory, eval_rows
 from akg_tui.view.plan_rows import plan_view
 from akg_tui.view.run_chart import UNITS, AttemptSeries, Plot, draw

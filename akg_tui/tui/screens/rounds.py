@@ -13,8 +13,8 @@ from akg_tui.tui.screens.run_screen import RunScreen, waiting_line
 from akg_tui.tui.textual_internals import drop_keys
 from akg_tui.tui.widgets.diff_view import DiffView
 from akg_tui.tui.widgets.painted import Rows
+from akg_tui.view.attempt_rows import between, side_of
 from akg_tui.view.code_rows import Colours, filled
-from akg_tui.view.comparison import between, side_of
 from akg_tui.view.controls.command_registry import Where, footer
 from akg_tui.view.language import tr
 from akg_tui.view.run_snapshot import RunSnapshot
