@@ -1,9 +1,10 @@
 """A model that thinks before each reply: what the judge does meanwhile, and what comes of it.
 
 Plays one script twice, without and with idle work: ten items, each of which sets one knob of a
-softmax on the CPU. With it the model takes a setting that it is told of instead. Run, engine, judge
-and socket are real. `waited_s` is the time in which the model thought, `used_s` that of the
-measurements that were finished in it; `gave_way_s` is the longest that other work waited for one.
+softmax on the CPU. With it the model takes a setting that it is told of instead. The 2,016 settings
+are more than a fast machine can measure in that time. Run, engine, judge and socket are real.
+`waited_s` is the time in which the model thought, `used_s` that of the measurements that were
+finished in it; `gave_way_s` is the longest that other work waited for one.
 """
 
 from __future__ import annotations
@@ -49,18 +50,27 @@ ROWS = 2  # tune: [1, 2, 4, 8, 16, 32, 64]
 PASSES = 4  # tune: [1, 2, 3, 4]
 COPY = True  # tune: [True, False]
 SHIFT = "none"  # tune: ["none", "rows", "all"]
+WRITE = "assign"  # tune: ["assign", "copy", "out"]
+FILL = "empty"  # tune: ["empty", "zeros"]
+ORDER = "down"  # tune: ["down", "up"]
 
 
 class ModelNew(torch.nn.Module):
     def forward(self, x):
-        y = torch.empty_like(x)
+        y = torch.empty_like(x) if FILL == "empty" else torch.zeros_like(x)
+        starts = range(0, x.shape[0], ROWS)
         for _ in range(PASSES):
-            for row in range(0, x.shape[0], ROWS):
+            for row in starts if ORDER == "down" else reversed(starts):
                 part = x[row : row + ROWS]
                 part = part.clone() if COPY else part
                 if SHIFT != "none":
                     part = part - (part.amax(-1, keepdim=True) if SHIFT == "rows" else part.amax())
-                y[row : row + ROWS] = torch.softmax(part, -1)
+                if WRITE == "out":
+                    torch.softmax(part, -1, out=y[row : row + ROWS])
+                elif WRITE == "copy":
+                    y[row : row + ROWS].copy_(torch.softmax(part, -1))
+                else:
+                    y[row : row + ROWS] = torch.softmax(part, -1)
         return y
 """
 TRIED: tuple[tuple[str, Value], ...] = (
