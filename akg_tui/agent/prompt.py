@@ -24,7 +24,7 @@ from akg_tui.core.plan.plan_document import (
 from akg_tui.core.plan.remembered import render_remembered
 from akg_tui.core.plan.submission import LEAST_ITEMS, SEARCHERS, least_items
 from akg_tui.core.plan.trial_budget import trials_left, trials_of
-from akg_tui.core.sanitize import one_line
+from akg_tui.core.sanitize import listed, one_line
 from akg_tui.core.state import Attempt, Item, RunState
 from akg_tui.core.summary import best_of
 from akg_tui.core.task import Task
@@ -34,6 +34,7 @@ from akg_tui.store.reference_constants import as_judged
 
 MAX_PAGES = 20
 MOST_FAILURES = 3
+SETTINGS_TOLD = 8
 MAX_CHANGE = 6_000
 
 SYSTEM = """\
@@ -483,7 +484,7 @@ _IDLE = {
 def _settings(found: Sequence[IdleMeasured], of_best: bool) -> str:
     """Return the settings of one kernel that the judge timed against it, the faster ones first."""
     faster_ones, others, failed = [], [], []
-    for each in found:
+    for each in sorted(found, key=faster, reverse=True):
         name, ratio = describe(each.setting, {}), each.measurement.ratio
         if each.measurement.outcome is not Outcome.CORRECT:
             failed.append(name)
@@ -492,8 +493,7 @@ def _settings(found: Sequence[IdleMeasured], of_best: bool) -> str:
         else:
             others.append(name)
     kernel = "the best kernel" if of_best else "the kernel that was the best before"
-    parts = [f"faster than it: {', '.join(faster_ones)}"] if faster_ones else []
-    parts += [f"not faster: {', '.join(others)}"] if others else []
-    parts += [f"wrong or failed: {', '.join(failed)}"] if failed else []
+    kinds = (("faster than it", faster_ones), ("not faster", others), ("wrong or failed", failed))
+    parts = [f"{kind}: {listed(names, SETTINGS_TOLD)}" for kind, names in kinds if names]
     take = " `set` of submit_kernel takes one." if faster_ones and of_best else ""
     return f"other values of the knobs of {kernel}, {'; '.join(parts)}.{take}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 TAB_WIDTH = 4
@@ -59,6 +59,12 @@ def one_line(text: str, width: int | None = None) -> str:
     """Return `text` cleaned, on one line, blanks squeezed, at most `width` characters long."""
     line = clean(" ".join(text.split()))
     return line if width is None or len(line) <= width else line[: width - 1] + "…"
+
+
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Return the first `most` names with commas between, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 @lru_cache(maxsize=512)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from akg_tui.core.kernel.kernel_files import KernelFiles
 from akg_tui.core.measurement import FailureKind, Metric
-from akg_tui.core.sanitize import strip_to_line
+from akg_tui.core.sanitize import listed, strip_to_line
 from akg_tui.evaluate import correctness, hidden_shapes, task_lint
 from akg_tui.evaluate.child.input_structure import words_of
 from akg_tui.evaluate.child.unusual_values import Alteration, InputChange, ValueKind, possible
@@ -81,9 +81,6 @@ DRAW_S = 1.0
 
 LINTED_AGAIN = 6
 """The further draws of a task that seems to have a fault."""
-
-NAMES_TOLD = 12
-"""The most names of values in a sentence."""
 
 COPIES_DRAWN = 3
 """The draws of each kind of values that decide whether a reference copies an input."""
@@ -408,13 +405,13 @@ class Reference:
         results = known.outputs.names
         returned = results[: len(results) - len(contract.changed)]
         if contract.inputs is not None:
-            found.append(f"the arguments are nested or passed by name: {_listed(given)}")
+            found.append(f"the arguments are nested or passed by name: {listed(given)}")
         if len(returned) > 1 and any(" " not in name for name in returned):
-            found.append(f"the results are nested: {_listed(returned)}")
+            found.append(f"the results are nested: {listed(returned)}")
         if contract.changed:
             changed = [task_lint.name_of(at, given) or f"input {at}" for at in contract.changed]
             found.append(
-                f"forward() changes its arguments {_listed(changed)}: what they are after the call "
+                f"forward() changes its arguments {listed(changed)}: what they are after the call "
                 "is compared as a result"
             )
         if contract.after is not None:
@@ -426,7 +423,7 @@ class Reference:
             found.append("forward() calls autograd, so it is called with gradients")
         if known.stateful:
             found.append(
-                f"forward() changes the module's own {_listed(known.stateful)}: that is not "
+                f"forward() changes the module's own {listed(known.stateful)}: that is not "
                 "compared, and results must not depend on earlier calls"
             )
         return tuple(strip_to_line(each) for each in found)
@@ -800,11 +797,6 @@ def _wider(given: float | None, own: Sequence[Bound]) -> str:
     if given is None or given <= widest:
         return ""
     return f"the task's tolerance of {given:.2g} is wider than the judge's own bound, {widest:.2g}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMES_TOLD} more" if len(names) > NAMES_TOLD else ""
-    return ", ".join(names[:NAMES_TOLD]) + more
 
 
 def _inputs(sample: Draw, at: int) -> list[object]:

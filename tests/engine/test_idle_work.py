@@ -22,7 +22,7 @@ from akg_tui.core.kernel.kernel_files import Kernel
 from akg_tui.core.kernel.knobs import knobs_in
 from akg_tui.core.measurement import Measurement
 from akg_tui.core.phases import Gate, Phase
-from akg_tui.core.plan.idle_work import idle_work
+from akg_tui.core.plan.idle_work import MOST_SETTINGS, idle_work
 from akg_tui.core.state import RunState
 from akg_tui.core.task import Baseline
 from akg_tui.engine.engine import Engine
@@ -315,6 +315,9 @@ async def test_no_setting_runs_that_a_person_must_approve(tmp_path: Path) -> Non
     gated = idle_work(replace(kept, idle=(), gates=(Gate.EDIT,)), now, knobs, {})
     assert gated is not None
     assert gated.purpose is Purpose.FINAL
+    setting = next(each for each in found(work) if each.purpose is Purpose.SETTING)
+    many = (replace(setting, incumbent=kept.best.blob),) * MOST_SETTINGS
+    assert idle_work(replace(kept, idle=many), now, knobs, {}) == gated, "they are enough"
 
 
 async def test_the_words_name_what_was_found(tmp_path: Path) -> None:
@@ -332,5 +335,9 @@ async def test_the_words_name_what_was_found(tmp_path: Path) -> None:
     assert "knobs of the kernel that was the best before, not faster: SPEED" in words
     assert "torch.compile" in words, "it is against the reference"
     assert "against the seed" not in words, "it is of another kernel"
+    slow = next(each for each in work.state.idle if each.purpose is Purpose.SETTING)
+    several = tuple(replace(slow, setting={"WIDTH": n}) for n in range(20))
+    words = idle_told(replace(work.state, idle=several), set())
+    assert words.endswith(", WIDTH=6, WIDTH=7 and 12 more.")
     lines = [line for each in found(work) for line in line_texts(each, "plain", str)]
     assert 'while the model thought, SPEED="B": correct, 2.00× the best' in lines[0]

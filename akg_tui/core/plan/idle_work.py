@@ -18,6 +18,10 @@ from akg_tui.core.phases import Gate
 from akg_tui.core.state import Incumbent, RunState
 from akg_tui.core.stopping.limits import stop_reasons
 
+MOST_SETTINGS = 2_000
+"""Of one kernel. The search for the next, and a reader of the journal, take time that grows with
+the square of their number."""
+
 
 def idle_work(
     state: RunState, now: float, knobs: Sequence[Knob], interrupted: Mapping[Measure, int]
@@ -59,6 +63,8 @@ def _setting(
     The fastest known is that of the best kernel, until another is faster beyond doubt.
     """
     found = settings_found(state)
+    if len(found) >= MOST_SETTINGS:
+        return
     done = {setting_key(each.setting) for each in found}
     fastest = max(found, key=faster, default=None)
     own = {knob.name: knob.value for knob in knobs}
