@@ -622,7 +622,7 @@ class Engine:
             purpose=effect.purpose,
             blob=effect.blob,
             incumbent=effect.incumbent,
-            measurement=journaled(found) if effect.setting else found,
+            measurement=replace(journaled(found), errors=()) if effect.setting else found,
             setting=dict(effect.setting),
         )
         self.send(cmd.Observe(event))

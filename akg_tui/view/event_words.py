@@ -16,6 +16,7 @@ from akg_tui.core import events as ev
 from akg_tui.core.approval_rules import applied_in_words, in_words
 from akg_tui.core.kernel.knobs import describe
 from akg_tui.core.measurement import Outcome
+from akg_tui.core.plan.idle_work import faster
 from akg_tui.core.sanitize import Said, one_line, split_clean
 from akg_tui.core.stopping.limit_table import QUEUE_EXHAUSTED
 from akg_tui.core.task import CompileBaseline
@@ -351,7 +352,9 @@ def _measured_idly(event: ev.IdleMeasured) -> EventWords:
     what: Text = one_line(describe(event.setting, {}), 80) or _PURPOSE[event.purpose]
     found = formatting.measured(event.measurement, _AGAINST[event.purpose])
     told = Said("while the model thought, {what}: {found}", what=what, found=found)
-    return EventWords(told, "muted", surfaces=WATCHED)
+    # Hundreds of slower settings would push what the model says out of the log.
+    shown = WATCHED if not event.setting or faster(event) else _PLAIN
+    return EventWords(told, "muted", surfaces=shown)
 
 
 def _revised(event: ev.PlanRevised) -> EventWords:

@@ -341,3 +341,5 @@ async def test_the_words_name_what_was_found(tmp_path: Path) -> None:
     assert words.endswith(", WIDTH=6, WIDTH=7 and 12 more.")
     lines = [line for each in found(work) for line in line_texts(each, "plain", str)]
     assert 'while the model thought, SPEED="B": correct, 2.00× the best' in lines[0]
+    assert line_texts(found(work)[0], "log", str)
+    assert not line_texts(slow, "log", str), "of settings the log has the faster ones"
