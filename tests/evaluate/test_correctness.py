@@ -207,6 +207,7 @@ def test_a_bound_says_what_it_is_derived_from(exact: torch.Tensor) -> None:
     assert origin(exact, None, 5000) == "the error of adding 5000 terms one by one"
     assert origin(exact * (1 + 3e-6)) == "32 times the reference's own error"
     assert origin(exact * (1 + 9e-5)) == "the largest error that float32 may have"
+    assert origin(-exact).endswith("as the reference's own error is 1.6, too large to count")
 
 
 def test_a_task_may_set_its_own_tolerance(exact: torch.Tensor) -> None:

@@ -234,13 +234,12 @@ def _bound(
     dtype = native.dtype
     if dtype not in FLOORS:
         return Bound(0.0, origin="equal")
-    own = FLOORS[dtype]
-    if exact is not None:
-        own = worst_error(native, native, exact, like)
+    own = worst_error(native, native, exact, like) if exact is not None else math.inf
     # Where double precision takes another path (a cast, a threshold), it is no standard.
-    usable = exact is not None and own <= (tolerance or CEILINGS[dtype])
+    usable, known = own <= (tolerance or CEILINGS[dtype]), "the reference's own error"
     if not usable:
-        own = FLOORS[dtype]
+        why = "is unknown" if exact is None else f"is {own:.2g}, too large to count"
+        own, known = FLOORS[dtype], f"{FLOORS[dtype]:.2g}, as {known} {why}"
     half = dtype in HALF
     unit = torch.finfo(torch.float32 if half else dtype).eps / 2
     growth = _growth(terms, random=random)
@@ -256,7 +255,7 @@ def _bound(
     else:
         floor = f"the floor of {dtype_name(dtype)}"
         bound, origin = max(
-            (HEADROOM * own, "32 times the reference's own error"),
+            (HEADROOM * own, f"32 times {known}"),
             (FLOORS[dtype], floor),
             (sums, origin_of_sums),
         )
